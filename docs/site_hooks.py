@@ -25,6 +25,9 @@ FORMULA = re.compile(
 )
 
 
+FRAGMENT = re.compile(r'<p><a href="[^"]*?(\w+\.html)">The table[^<]*</a></p>')
+"""A link that stands alone: what it leads to takes its place."""
+ANCHOR = re.compile(r'<tr id="([^"]*)"')
 BUILT = "built_gallery"
 """The pages that mkdocs-gallery writes, with HTML."""
 
@@ -135,10 +138,17 @@ def mathml(found: re.Match) -> str:
     return f'<{tag} class="arithmatex">{shown}</{tag}>'
 
 
-def on_page_content(html: str, **_) -> str:
-    """The page with its formulas set, its figures captioned, and the explorer in it."""
+def on_page_content(html: str, page, **_) -> str:
+    """The page with its formulas set, its figures captioned, explorer and table in their place."""
+    here = (DOCS / page.file.src_uri).parent
+
+    def included(found: re.Match) -> str:
+        text = (here / found[1]).read_text(encoding="utf-8")
+        page.present_anchor_ids = (page.present_anchor_ids or set()) | set(ANCHOR.findall(text))
+        return text
+
     html = EMBEDDED.sub(
         r'<iframe src="\2" title="Recorded runs, by what was set" loading="lazy"></iframe><p>\1</p>',
         html,
     )
-    return FIGURE.sub(captioned, FORMULA.sub(mathml, html))
+    return FRAGMENT.sub(included, FIGURE.sub(captioned, FORMULA.sub(mathml, html)))

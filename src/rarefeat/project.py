@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
-from rarefeat.claims.declarations import ClaimSet, load_claims, page_of
+from rarefeat.claims.declarations import ClaimSet, load_claims
 from rarefeat.config.names import RULE, Name, check_name, merge_unique, shorten_repr, suggest
 from rarefeat.config.section import Section, format_validation_error
 from rarefeat.config.study import SHARED_STUDY_KEYS, merge_configs
@@ -33,12 +33,6 @@ MAX_SEED = 2**31 - 1
 MAX_SEEDS = 100_000
 MAX_NAME = 200
 PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
-CLAIMS_CAPTION = (
-    "Claims of one part of the theory, at most ten, first those that are not supported: the"
-    " declared regime with the interval"
-    " that decides, the others as small marks, shaded where they must lie. See which lie within"
-    " the shade."
-)
 
 
 def check_results_path(folder: str) -> str:
@@ -191,18 +185,7 @@ class Project:
         figures = unique(
             "figure", {name: outputs.figures for name, outputs in self.outputs.items()}
         )
-        by_paper = {
-            paper: {
-                page_of(group): Figure(
-                    (f"claims_{paper}",), CLAIMS_CAPTION, "claims.figure", "group", {"group": group}
-                )
-                for name in names
-                for group in self.claim_sets[name].groups
-            }
-            for paper, names in self.papers.items()
-        }
-        claim_figures = unique("group of claims with the figure", by_paper)
-        return self._with_tables("figure", merge_unique("figures", figures, claim_figures))
+        return self._with_tables("figure", figures)
 
     @cached_property
     def pages(self) -> dict[str, Page]:
@@ -254,11 +237,7 @@ class Project:
             targets.setdefault(name, paths(sorted(tables), figures, pages))
         for paper in self.papers:
             name = f"claims_{paper}"
-            targets[name] = paths(
-                [name],
-                [figure for figure, item in self.figures.items() if item.tables == (name,)],
-                [name],
-            )
+            targets[name] = paths([name], [], [name])
         return targets
 
     @property

@@ -10,7 +10,7 @@ from conftest import refusal
 
 from rarefeat.claims import declarations as module
 from rarefeat.claims.claim import Regime
-from rarefeat.claims.declarations import format_axis_value, load_claims, page_of
+from rarefeat.claims.declarations import format_axis_value, load_claims
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load, parse
 from rarefeat.registry import kinds
@@ -26,7 +26,6 @@ CLAIM = {
     "primary": {"study": "main", "eps_min": 0.5},
     "control": "c",
     "seeds": 20,
-    "effect": 1.0,
     "tolerance": 0.1,
 }
 NUMBERS = count()
@@ -78,6 +77,8 @@ def test_format_axis_value_fills_text_of_axis(text, at, said):
             "claim a: least: non-inferiority has a margin",
         ),
         ({"kind": "volume"}, "claim a: kind: "),
+        ({"success": {"above": 1}}, "claim a: success: its kind is `0 or 1`"),
+        ({"premise": {"above": 1}}, "claim a: premise.quantity: missing"),
         ({"group": "part"}, "claim a: group: unknown key"),
         ({"primary": "main"}, "claim a: primary: must be a mapping"),
         (
@@ -158,8 +159,8 @@ def test_regime_outside_the_config_is_allowed(changed):
     assert changed(lambda groups: None, size="quick").claim_sets["theory"].claims
 
 
-def test_claim_sets_have_figures_and_a_page():
-    """Each group has a figure, and each paper a page, from the table of the paper."""
+def test_claim_sets_have_a_page():
+    """Each paper has a page, from its table."""
     project = load()
     for name in kinds():
         files = module.STUDIES / name / "claims.yaml", module.STUDIES / f"{name}.yaml"
@@ -168,8 +169,6 @@ def test_claim_sets_have_figures_and_a_page():
     for claim_set in project.claim_sets.values():
         table = f"claims_{claim_set.paper}"
         assert project.pages[table].tables == (table,)
-        for group in claim_set.groups:
-            assert project.figures[page_of(group)].tables == (table,)
 
 
 def test_a_statement_is_words_that_can_be_said_aloud():

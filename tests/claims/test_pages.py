@@ -1,25 +1,24 @@
-"""The index, the pages of the parts, and their figures: from tables with every kind of row."""
+"""The page of claims: from tables with every kind of row."""
 
-from itertools import pairwise
+import html
 
 import numpy as np
-import pytest
 from conftest import of_size
-from sample_size import POWER, power, seeds_needed
 
 from rarefeat.claims.claim import Claim
 from rarefeat.claims.declarations import ClaimSet
-from rarefeat.claims.figure import MAX_CLAIMS, axis_limits, draw, select_claims
 from rarefeat.claims.measurements import measured_table, measurement
 from rarefeat.claims.page import (
-    group_page,
-    index_page,
+    ORDER,
+    anchor,
+    claim_records,
+    claims_html,
+    describe_power,
     other_verdicts,
+    page,
     primary_verdicts,
-    split_by_claim,
 )
-from rarefeat.claims.verdict import ALPHA_LEVEL, verdicts
-from rarefeat.figures.style import project_style
+from rarefeat.claims.verdict import ALPHA_LEVEL, is_decidable, verdicts
 from rarefeat.project import load
 
 KNOWN = load().claim_sets
@@ -29,8 +28,7 @@ AXES = {axis: text for known in KNOWN.values() for axis, text in known.axes.item
     "point": "{}"
 }
 ALL = ClaimSet("all", "", AXES, {claim.id: claim for claim in CLAIMS}, "")
-LEAST = 40_000
-"""No page in docs is larger, in bytes."""
+BY_ID = {claim.id: claim for claim in CLAIMS}
 
 
 def of_kind(claim: Claim, values: np.ndarray) -> np.ndarray:
@@ -47,11 +45,9 @@ def planted(claims=CLAIMS, regimes=24):
     for claim in claims:
         low, high = claim.region
         edge = low if np.isfinite(low) else high
-        rows.append(
-            measurement(
-                claim.id, *claim.primary, of_kind(claim, edge + rng.normal(rng.normal(), 0.3, 12))
-            )
-        )
+        values = of_kind(claim, edge + rng.normal(rng.normal(), 0.3, 12))
+        met = np.full(12, claim.premise.above + 1) if claim.premise else None
+        rows.append(measurement(claim.id, *claim.primary, values, premise=met))
         for number in range(regimes):
             values = of_kind(claim, edge + rng.normal(0, 1) + 0.3 * rng.normal(size=12))
             why = "too few replicas have a lucky neuron" if number % 7 == 0 else ""
@@ -61,7 +57,13 @@ def planted(claims=CLAIMS, regimes=24):
             )
             rows.append(
                 measurement(
-                    claim.id, study, place, values, untestable=why, diverged=3 * (number % 11 == 1)
+                    claim.id,
+                    study,
+                    place,
+                    values,
+                    untestable=why,
+                    diverged=3 * (number % 11 == 1),
+                    premise=met,
                 )
             )
     return verdicts(measured_table(rows, ALL))
@@ -70,26 +72,21 @@ def planted(claims=CLAIMS, regimes=24):
 TABLE = planted()
 
 
-def test_primary_seeds_have_declared_power():
+def test_exact_tests_can_pass_with_the_declared_seeds():
+    """A claim on shares of seeds that no outcome could support would be no claim."""
     for claim in CLAIMS:
-        rows = sum(other.paper == claim.paper for other in CLAIMS)
-        if claim.seeds:
-            assert claim.seeds >= seeds_needed(claim.test, claim.effect, rows), claim.id
-            assert (
-                power(claim.seeds, claim.effect, 0.05 / rows, claim.test == "equivalence") >= POWER
-            ), claim.id
-
-
-def test_where_all_replicas_agree_the_sign_test_can_pass():
-    for claim in CLAIMS:
-        rows = sum(other.paper == claim.paper for other in CLAIMS)
-        assert claim.kind == "number" or 0.5**claim.seeds * rows < ALPHA_LEVEL, claim.id
+        rows = sum(other.paper == claim.paper and not other.check for other in CLAIMS)
+        if claim.kind in ("0 or 1", "paired 0 or 1"):
+            assert is_decidable(claim.seeds, *claim.region, claim.kind, ALPHA_LEVEL / rows), (
+                claim.id
+            )
 
 
 def test_primary_regimes_are_in_config_with_their_seeds():
     # What was pre-registered is the full size, of the study that has one and claims of its own.
     studies = load().studies | of_size("full").sections["selection"].studies()
     studies |= of_size("full").sections["fate"].studies
+    studies |= of_size("full").sections["long_tail"].studies
     roles = {study.role: study for study in studies.values() if hasattr(study, "role")}
     for claim in CLAIMS:
         if claim.primary.study != "scaling":
@@ -121,95 +118,39 @@ def test_primary_studies_of_theory_have_own_seeds():
         assert not used & seeds(name), name
 
 
-@pytest.mark.parametrize("paper", ["imbalance_and_pruning", "wen_li_feature_decoupling"])
-def test_the_index_has_a_line_for_each_claim_and_is_small(paper):
-    groups = {claim.group for claim in CLAIMS if claim.paper == paper}
-    table = TABLE[TABLE["group"].isin(groups)]
-    text = index_page(table, "imbalance_and_pruning")
-    for claim_id in table["claim_id"].unique():
-        assert f"| {claim_id} |" in text
-    assert len(text.encode()) < LEAST
+def test_every_claim_has_one_record_and_contradicted_ones_come_first():
+    records = claim_records(TABLE, BY_ID)
+    assert sorted(record["id"] for record in records) == sorted(BY_ID)
+    verdicts_of = [record["verdict"] for record in records]
+    assert verdicts_of == sorted(verdicts_of, key=ORDER.index)
+    assert verdicts_of[0] == "contradicted"
+
+
+def test_a_row_holds_declaration_control_and_other_regimes():
+    text = claims_html(claim_records(TABLE, BY_ID), {})
+    for claim in CLAIMS:
+        row = text.split(f'<tr id="{anchor(claim.id)}"')[1].split("</tr>")[0]
+        for part in (claim.quantity, claim.required, claim.reason, claim.control, claim.source):
+            assert html.escape(part) in row
+        assert "of 24 regimes" in row
     assert "nan" not in text
+    assert text.count("<tr id=") == len(CLAIMS)
 
 
-@pytest.mark.parametrize("group", sorted({claim.group for claim in CLAIMS}))
-def test_group_page_has_declarations_and_verdicts(group):
-    text = group_page(TABLE, group, "claims_paper.md")
-    for primary, others in split_by_claim(TABLE[TABLE["group"] == group]):
-        section = text.split(f"## {primary['claim_id']}\n")[1].split("\n## ")[0]
-        assert primary["verdict"].capitalize() in section
-        assert primary["reason"] in section
-        assert f"of {len(others)} regimes" in section
-    assert len(text.encode()) < LEAST
-    assert "nan" not in text
+def test_a_page_of_results_has_a_line_for_each_claim():
+    text = page({"claims_paper": TABLE}, None)
+    for claim in CLAIMS:
+        assert f"| {claim.id} |" in text
 
 
-@pytest.mark.parametrize("group", ["stage 2", "pruning", "feature decoupling"])
-def test_claim_figure_text_is_inside_and_of_ten_claims(group):
-    rows = TABLE[TABLE["group"] == group]
-    with project_style():
-        figure = draw(rows, group)
-        assert len(figure.axes) == 3 * min(rows["claim_id"].nunique(), MAX_CLAIMS)
-        figure.canvas.draw()
-        whole = figure.bbox
-        boxes = [
-            text.get_window_extent() for ax in figure.axes for text in (*ax.texts, ax.xaxis.label)
-        ]
-        assert all(box.x0 >= whole.x0 and box.x1 <= whole.x1 for box in boxes)
-        rows_of_text = [ax.texts[0].get_window_extent() for ax in figure.axes[::3]]
-        assert all(below.y1 <= above.y0 for above, below in pairwise(rows_of_text))
-    statements = dict(zip(rows["claim_id"], rows["statement"], strict=True))
-    for said, ax, claim in zip(
-        figure.axes[::3], figure.axes[1::3], select_claims(rows), strict=True
-    ):
-        (statement,) = (text.get_text() for text in said.texts)
-        assert statement.split(":")[0] == claim
-        assert statements[claim][:20] in statement.replace("\n", " ")
-        assert ax.get_xlabel()
-        assert ax.get_xlim()[0] < ax.get_xlim()[1]
-
-
-def test_claims_that_are_not_supported_have_the_first_place():
-    rows = TABLE[TABLE["group"] == "feature decoupling"].copy()
-    rows.loc[rows["primary"], "verdict"] = "supported"
-    last = rows["claim_id"].iloc[-1]
-    rows.loc[rows["primary"] & (rows["claim_id"] == last), "verdict"] = "contradicted"
-    assert last in select_claims(rows)
-    assert len(select_claims(rows)) == MAX_CLAIMS
-    assert "](figures/" in group_page(rows, "feature decoupling", "claims_paper.md")
-    rows.loc[rows["primary"], "verdict"] = "supported"
-    assert "](figures/" not in group_page(rows, "feature decoupling", "claims_paper.md")
-
-
-def test_claim_figure_undecided_reason_and_point_region():
-    rows = TABLE[TABLE["group"] == "feature decoupling"].copy()
-    first, second = rows["claim_id"].unique()[:2]
-    rows = rows[rows["claim_id"].isin([first, second])]
-    rows.loc[rows["claim_id"] == first, "verdict"] = "diverged"
-    rows.loc[rows["claim_id"] == second, ["required_low", "required_high"]] = 0.5
-    with project_style():
-        axes = draw(rows, "feature decoupling").axes[1::3]
-    assert [text.get_text() for text in axes[0].texts] == ["diverged"]
-    assert any(line.get_xdata()[0] == line.get_xdata()[-1] == 0.5 for line in axes[1].lines)
-    quantities = rows.drop_duplicates("claim_id")["quantity"]
-    assert [ax.get_xlabel().replace("\n", " ") for ax in axes] == quantities.tolist()
-
-
-def test_a_runaway_regime_does_not_set_the_scale():
-    one = TABLE[(TABLE["claim_id"] == "E.1b")].copy()
-    before = axis_limits(
-        one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0
+def test_power_is_stated_and_seeds_that_show_nothing_are_named():
+    one = CLAIMS[0]
+    share = one.model_copy(update={"kind": "0 or 1", "threshold": 0.5, "seeds": 6})
+    assert "too few to show it" in describe_power(share, 97)
+    assert "% of the seeds nine times in ten" in describe_power(
+        share.model_copy(update={"seeds": 30}), 97
     )
-    one.loc[one.index[-1], "estimate"] = 1e8
-    after = axis_limits(
-        one[one["verdict"].isin(["supported", "contradicted", "undecided"])], -np.inf, 1.0
-    )
-    assert after[1] < before[1] + 5
-
-
-def test_claim_figure_without_measurements_says_so():
-    figure = draw(TABLE[:0], "stage 2")
-    assert "no claim is measured" in figure.texts[0].get_text()
+    assert "standard deviations" in describe_power(one.model_copy(update={"kind": "number"}), 97)
 
 
 def test_published_verdicts_are_those_of_primary_rows():

@@ -6,15 +6,11 @@ from conftest import make_cells
 from paper_values import MOST_SERIES, check
 from whole_project import RESULTS, ROOT
 
-from rarefeat.claims.declarations import page_of
-from rarefeat.claims.figure import MAX_CLAIMS
-from rarefeat.figures.style import project_style
 from rarefeat.project import load
 from rarefeat.report.doc_figures import DOC_FIGURES
 from rarefeat.report.figures_from_published import (
     EXTRA_CONFIGS,
     STUDY_FIGURES,
-    claims_from_verdicts,
     iter_figures,
 )
 from rarefeat.report.published_tables import PublishedTables
@@ -24,7 +20,6 @@ from rarefeat.storage.sealed_files import read_table
 from rarefeat.study_kind import Stage
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
-CLAIMS = {page_of(group) for claims in QUICK.claim_sets.values() for group in claims.groups}
 PLANTED = {"claims_map_phase", "claims_map_overlap"}
 """Figures of studies that cost minutes: tests/studies/theory draws them from planted tables."""
 SERIES = {"augmentation_images": 10}
@@ -64,7 +59,7 @@ def read(finished, tmp_path_factory):
     return read
 
 
-@pytest.mark.parametrize("name", sorted(set(QUICK.figures) - CLAIMS - PLANTED))
+@pytest.mark.parametrize("name", sorted(set(QUICK.figures) - PLANTED))
 def test_figure_of_the_quick_grid_can_be_printed(name, read):
     job = QUICK.figure_job(name)
     tables = {table: read(table) for table in QUICK.figures[name].tables}
@@ -84,29 +79,3 @@ def test_figure_of_a_page_can_be_printed(name):
 def test_figures_of_published_tables_are_declared():
     assert set(FIGURES) <= set(load().figures) | set(EXTRA_CONFIGS)
     assert set(STUDY_FIGURES) <= set(FIGURES)
-
-
-@pytest.mark.parametrize(
-    "paper", ["wen_li_feature_decoupling", "shi_feature_learning", "beyond_the_papers"]
-)
-def test_deciding_interval_agrees_with_the_published_verdict(paper):
-    verdicts = TABLES[f"verdicts_{paper}"]
-    rows = claims_from_verdicts(load(), verdicts)
-    assert len(rows) >= 0.8 * len(verdicts)
-    low, high = rows["decided_low"], rows["decided_high"]
-    inside = (low >= rows["required_low"]) & (high <= rows["required_high"])
-    # A number that is 0 everywhere lies on the edge of "below 0", and not below it.
-    inside &= ~((low == high) & (high == rows["required_high"]))
-    assert inside[rows["verdict"] == "supported"].all()
-    assert not inside[rows["verdict"].isin(["contradicted", "undecided"])].any()
-
-
-def test_part_has_a_figure_unless_all_its_claims_are_supported():
-    for paper in load().papers:
-        if f"verdicts_{paper}" in TABLES:
-            for group, rows in TABLES[f"verdicts_{paper}"].groupby("group"):
-                name = page_of(group)
-                assert (name in FIGURES) == bool((rows["verdict"] != "supported").any()), name
-    with project_style():
-        figure = FIGURES["claims_feature_decoupling"]()
-    assert len(figure.axes) == 3 * MAX_CLAIMS

@@ -7,7 +7,6 @@ from whole_project import RESULTS, ROOT
 from rarefeat.report.published_tables import (
     FOLDER,
     PublishedTables,
-    drop_declared_text,
     publish,
     publish_figures,
     reductions,
@@ -41,12 +40,3 @@ def test_only_figures_that_a_page_shows_are_published(tmp_path):
     assert written == [docs / f"figures/{name}.png" for name in names]
     assert (docs / "figures/shown.png").read_bytes() == b"shown"
     assert not (docs / "figures/not_shown.png").exists()
-
-
-def test_published_claims_leave_out_verdicts_of_no_regime():
-    text = (
-        "- Here: supported in 0, contradicted in 0, undecided in 3 of 3.\n"
-        "- There: supported in 2, contradicted in 0 of 2.\n"
-    )
-    short = "- Here: undecided in 3 of 3.\n- There: supported in 2 of 2.\n"
-    assert drop_declared_text(text, "part") == short

@@ -135,6 +135,6 @@ def test_table_agrees_with_the_stages_called_by_hand(results):
 
 def test_claims_need_no_study_that_is_made_on_request(finished):
     text = succeed(run(finished, "--dry-run", "all_claims"))
-    for name in ("claims_imbalance_and_pruning", "claims_feature_decoupling"):
+    for name in ("claims_imbalance_and_pruning", "claims_wen_li_feature_decoupling"):
         assert name in text
     assert not re.search("(two_layer|selection|exact_results)_measured", text)

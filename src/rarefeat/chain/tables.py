@@ -432,7 +432,7 @@ MILESTONES = metric_descriptions(
     lucky_focus_at_T="mean |cos(w_i, M_j)| of lucky neurons",
     lucky_over_strongest_at_T="smallest projection of a lucky neuron over the largest of any in"
     " M_j",
-    others_small_at_T="share of neurons outside M_j with |cos(w_i, M_j)| <= eps_j / (eps_max"
+    others_small_at_T="share of neurons outside M_j with |cos(w_i, M_j)| <= 2 eps_j / (eps_max"
     " sqrt(d))",
     largest_norm="max_i ||w_i|| at T",
     bias_at_T="min_i b_i sqrt(d) / ||w_i|| at T",

@@ -4,6 +4,7 @@ How a claim is tested is in verdict.py. The claims of a kind of study are in the
 of its folder; its module `claims` measures them.
 """
 
+import hashlib
 from collections.abc import Mapping
 from fractions import Fraction
 from math import inf
@@ -76,6 +77,19 @@ def parse_regime(value: Any) -> Any:
 Number = Annotated[float, BeforeValidator(parse_fraction)]
 
 
+class Range(Section):
+    """An open range of numbers; an end that is not given is infinite."""
+
+    above: Number = -inf
+    below: Number = inf
+
+
+class Premise(Range):
+    """What a statement assumes, as a number that is measured where the claim is tested."""
+
+    quantity: str = Field(min_length=1, description="what stands for it; its mean is in the range")
+
+
 class Claim(Section):
     """A statement of a paper with its quantity and the region it must lie in.
 
@@ -126,13 +140,19 @@ class Claim(Section):
     seeds: int = Field(
         ge=0, description="replicas of the primary row; 0 for a claim about fitted sizes"
     )
-    effect: Number = Field(
-        ge=0,
-        description="distance from the edge of the region, in standard deviations between seeds,"
-        " that `seeds` finds with a power of 0.9",
-    )
     tolerance: Number = Field(
         ge=0, description="a change that is none, when a hyper-parameter is halved or doubled"
+    )
+    success: Range | None = Field(
+        default=None,
+        description="range of a seed's number; the quantity is then the share of seeds in it",
+    )
+    premise: Premise | None = Field(
+        default=None, description="where this is not shown the claim is not tested"
+    )
+    check: bool = Field(
+        default=False,
+        description="whether it holds by construction: a check of the code that is not counted",
     )
 
     @model_validator(mode="after")
@@ -143,6 +163,8 @@ class Claim(Section):
             raise ValueError(f"margin: {self.test} has {'none' if self.margin else 'one above 0'}")
         if self.least and self.test != "superiority":
             raise ValueError(f"least: {self.test} has a margin, and no smallest effect of interest")
+        if self.success and self.kind != "0 or 1":
+            raise ValueError("success: its kind is `0 or 1`")
         return self
 
     @property
@@ -155,6 +177,22 @@ class Claim(Section):
         """Interval that the quantity must lie in; infinite where it is open."""
         low, high = self.threshold - self.margin, self.threshold + self.margin
         return (-inf if self.side == "below" else low), (inf if self.side == "above" else high)
+
+    @property
+    def resolution(self) -> float:
+        """Difference that the seeds must be able to tell; 0 where any effect counts."""
+        return self.margin or self.least
+
+    @property
+    def declaration(self) -> str:
+        """Hash of all that decides the verdict; numbers of another declaration are not its own."""
+        deciding = self.model_dump_json(
+            include={
+                "quantity", "test", "side", "threshold", "margin", "least", "kind", "primary",
+                "success", "premise",
+            }
+        )  # fmt: skip
+        return hashlib.sha256(deciding.encode()).hexdigest()[:12]
 
     @property
     def required(self) -> str:

@@ -49,7 +49,7 @@ class ClaimSet:
 
     @property
     def groups(self) -> list[str]:
-        """Parts of the theory; each has a figure and a page."""
+        """Parts of the theory."""
         return list(dict.fromkeys(claim.group for claim in self.claims.values()))
 
     def format_place(self, axes: Mapping[str, Value]) -> str:
@@ -143,8 +143,3 @@ def load_claims(kind: str, folder: Path = STUDIES) -> ClaimSet:
                     name, f"primary: {min(unknown)}: unknown axis; allowed: {', '.join(file.axes)}"
                 )
     return claim_set
-
-
-def page_of(group: str) -> str:
-    """Return the name of the figure and of the page of a group."""
-    return f"claims_{group.replace(' ', '_')}"

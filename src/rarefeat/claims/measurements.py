@@ -1,7 +1,7 @@
 """Measured claims: a row for each regime, before any verdict (verdict.py)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from rarefeat.storage.schema import validate
 MIN_DOF = 3
 """Smallest number of degrees of freedom that is tested."""
 TOO_FEW_TEXT = "{} replicas have a value, fewer than a test needs"
+DIVERGED_TEXT = "diverged in"
+PREMISE_TEXT = "its premise is not met"
 NOT_RUN = "its primary regime is no part of this configuration"
 VARIED = " | "
 """Separator of the varied setting and the regime, in the column `point` of a varied row."""
@@ -37,6 +39,8 @@ class Measurement:
     remark: str = ""
     values: pd.Series | None = None
     """Values by seed, or by their order; None for an estimate that is fitted to all seeds."""
+    premise: pd.Series | None = None
+    """What the claim's premise says, by seed; for a claim that has one."""
     varied: str = ""
     """Hyper-parameter at half or double its value, as `eta = 0.05`: for the sensitivity alone."""
 
@@ -159,12 +163,20 @@ def table_row(row: Measurement, claim: Claim, claim_set: ClaimSet) -> dict:
     claim_set : ClaimSet
         The claims of the kind, for the texts of axes.
     """
+    if claim.success and row.values is not None:
+        # A seed without a number is no success.
+        reached = (row.values > claim.success.above) & (row.values < claim.success.below)
+        row = replace(row, estimate=estimate_mean(reached), values=reached.astype(float))
     value, error, freedom, n = row.estimate
     low, high = claim.region
     tested = freedom >= MIN_DOF and np.isfinite(error)
-    untestable = row.untestable or ("" if tested else TOO_FEW_TEXT.format(n))
+    untestable = (
+        row.untestable
+        or ("" if tested else TOO_FEW_TEXT.format(n))
+        or describe_missing_premise(row, claim)
+    )
     remark = (
-        f"diverged in {row.diverged} replicas"
+        f"{DIVERGED_TEXT} {row.diverged} replicas"
         if row.diverged and not row.untestable
         else untestable or row.remark
     )
@@ -179,7 +191,23 @@ def table_row(row: Measurement, claim: Claim, claim_set: ClaimSet) -> dict:
         "reason": claim.reason,
         "control": claim.control, "required_low": low, "required_high": high,
         "tolerance": claim.tolerance,
-        "least": claim.least, "kind": claim.kind,
+        "least": claim.least, "resolution": claim.resolution, "kind": claim.kind,
+        "check": claim.check, "declaration": claim.declaration,
         "lowest": claim.bounds[0], "highest": claim.bounds[1], "diverged": row.diverged,
         "testable": not untestable and not row.diverged, "remark": remark,
     }  # fmt: skip
+
+
+def describe_missing_premise(row: Measurement, claim: Claim) -> str:
+    """Return why the premise of a claim is not met in a regime; empty if it is, or has none."""
+    if not claim.premise or row.varied:
+        return ""
+    premise = claim.premise
+    found = estimate_mean([] if row.premise is None else row.premise)
+    low, high = found.interval()
+    if premise.above < low and high < premise.below:
+        return ""
+    ends = ((name, getattr(premise, name)) for name in ("above", "below"))
+    required = " and ".join(f"{name} {end:g}" for name, end in ends if np.isfinite(end))
+    measured = f"is {found.value:.3g} [{low:.3g}, {high:.3g}]" if found.n else "was not measured"
+    return f"{PREMISE_TEXT}: {premise.quantity} {measured}, and must be {required}"

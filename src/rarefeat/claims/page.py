@@ -1,27 +1,43 @@
-"""Pages of the claims of a paper: an index of all claims, and for docs a page for each group."""
+"""Every claim as one record, and the records as a table of HTML that a script filters."""
 
+import html
 from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.claims.declarations import page_of
+from rarefeat.claims.claim import Claim
+from rarefeat.claims.measurements import NOT_RUN
 from rarefeat.claims.tables import VERDICTS
-from rarefeat.claims.verdict import ALPHA_LEVEL, describe_split, format_counts
+from rarefeat.claims.verdict import (
+    ALPHA_LEVEL,
+    BINARY,
+    PAIRED,
+    describe_split,
+    detectable,
+    format_counts,
+)
 from rarefeat.run.job import Job
-from rarefeat.storage.markdown import escape_tags, markdown_table
+from rarefeat.storage.markdown import markdown_table
 
-ABOUT = f"""Rendered from the table of claims; nothing here is written by hand. Each claim declares
-its quantity, the range that this must lie in with the reason, one primary regime on seeds of its
-own, and a control, all before the run. That the quantity lies there is one test, and that it lies
-elsewhere another: a claim is **supported** or **contradicted** where one of them is passed, and
-**undecided** where neither is. Primary regimes are corrected by Holm over a paper, at {ALPHA_LEVEL}
-for a false support anywhere and {ALPHA_LEVEL} for a false contradiction; the other regimes by
-Benjamini & Hochberg within their claim. Intervals are 95 %, each for itself; figures draw those
-that decide. Student's test keeps its level for replicas from a normal law; from a skewed one, as an
-exponential, it is wrong in the direction against the tail in up to 16 % of cases at n = 5 and 8 %
-at 100. Where all replicas agree the sign test says that most do, and nothing of rare others.
-*Diverged*: weights or loss not finite, or the unmasked loss above twice log K in some replica."""
-"""How verdicts are read, for the index."""
+ABOUT = f"""Each claim declares its quantity, the range that this must lie in with the reason, one
+primary regime on seeds of its own, and a control, all before the run. That the quantity lies there
+is one test, and that it lies elsewhere another: a claim is **supported** or **contradicted** where
+one of them is passed. Where neither is, it has **too few seeds** if they could not have told the
+smallest difference that it names, and is **inconclusive** otherwise. Where what a statement assumes
+is not shown, it is not tested: **premise not met**. What holds by construction is a **check** and
+is not counted. Primary regimes are corrected by Holm over a paper, at {ALPHA_LEVEL} for a false
+support anywhere and {ALPHA_LEVEL} for a false contradiction; the other regimes by Benjamini &
+Hochberg within their claim. Intervals are 95 % ones, each for itself. *Diverged*: weights or loss
+not finite, or the unmasked loss above twice log K in some run."""
+"""How verdicts are read."""
+NOT_YET = "not yet run"
+ORDER = (
+    "contradicted", "undecided", "too few seeds", "premise not met", "diverged", "not testable",
+    NOT_YET, "supported", "check failed", "check passed",
+)  # fmt: skip
+"""Verdicts in the order of the page."""
+WORDS = {"undecided": "inconclusive"}
+"""What a reader is told in place of a word of the tables."""
 
 
 def format_number(value: float) -> str:
@@ -29,7 +45,7 @@ def format_number(value: float) -> str:
     return "" if value != value else f"{value:.3g}"
 
 
-def format_effect(entry: pd.Series) -> str:
+def format_effect(entry: Mapping) -> str:
     """Format the estimate of a row with its interval; empty without an estimate."""
     if entry["estimate"] != entry["estimate"]:
         return ""
@@ -60,22 +76,12 @@ def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Verdict and estimate of each primary regime, and in columns *_elsewhere the number of
-        other regimes with each verdict.
+        The primary row, and how often the other regimes have which verdict.
     """
     columns = [
-        "claim_id",
-        "group",
-        "source",
-        "statement",
-        "verdict",
-        "estimate",
-        "ci_low",
-        "ci_high",
-        "n",
-        "study",
-        "point",
-    ]
+        "claim_id", "group", "source", "statement", "verdict", "estimate", "ci_low", "ci_high", "n",
+        "study", "point", "remark", "declaration",
+    ]  # fmt: skip
     claims = split_by_claim(table)
     rows = pd.DataFrame([primary[columns] for primary, _ in claims])
     counts = pd.DataFrame(
@@ -88,109 +94,153 @@ def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
 def other_verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """Return verdict and estimate of each claim in each regime but its primary one."""
     columns = [
-        "claim_id",
-        "study",
-        "point",
-        "role",
-        "verdict",
-        "estimate",
-        "ci_low",
-        "ci_high",
-        "n",
-    ]
+        "claim_id", "study", "point", "role", "verdict", "estimate", "ci_low", "ci_high", "n",
+    ]  # fmt: skip
     return table.loc[~table["primary"], columns].reset_index(drop=True)
 
 
-def index_page(table: pd.DataFrame, paper: str) -> str:
-    """Render the index of the claims of a paper, a line for each claim."""
-    claims = split_by_claim(table)
-    counts = pd.Series([primary["verdict"] for primary, _ in claims]).value_counts()
-    lines = [f"# Every claim of {paper.replace('_', ' ')}", "", ABOUT, ""]
-    lines += [
-        "Primary regimes: "
-        + ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
-        + ".",
-        "",
-    ]
-    lines += [
-        "supported / contradicted / undecided of n counts the other regimes that were tested.",
-        "",
-    ]
-    for group, members in table.groupby("group", sort=False):
-        table = [("claim", "statement", "source", "verdict", "effect", "other regimes")]
-        for primary, others in split_by_claim(members):
-            other_counts = others["verdict"].value_counts()
-            tested = [other_counts.get(verdict, 0) for verdict in VERDICTS[:3]]
-            other = f"{' / '.join(map(str, tested))} of {sum(tested)}" if len(others) else ""
-            table.append(
-                (
-                    primary["claim_id"],
-                    primary["statement"],
-                    primary["source"],
-                    primary["verdict"],
-                    format_effect(primary),
-                    other,
-                )
-            )
-        lines += [f"## {group[0].upper()}{group[1:]}", "", markdown_table(*table), ""]
-    return "\n".join(lines)
+def anchor(claim_id: str) -> str:
+    """Return the anchor of a claim on the page."""
+    return "".join(letter for letter in claim_id.lower() if letter.isalnum() or letter in "-_")
 
 
-def group_page(table: pd.DataFrame, group: str, index_file: str) -> str:
-    """Render the claims of a group: its figure, and each claim with declaration and result.
+def describe_power(claim: Claim, claims_of_paper: int) -> str:
+    """Say what the declared seeds find with a power of 0.9; empty for a fit to sizes.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim.
+    claims_of_paper : int
+        Number of claims that are corrected together.
+    """
+    if not claim.seeds:
+        return ""
+    level = ALPHA_LEVEL / claims_of_paper
+    # Paired replicas have their exact test against a mean of 0.
+    edge = claim.threshold if claim.kind == BINARY and claim.side == "above" else 0.0
+    found = detectable(claim.seeds, claim.kind, claim.test, level, edge)
+    if found != found:
+        return f"{claim.seeds} seeds, too few to show it whatever they are"
+    unit = "of the seeds" if claim.kind in (BINARY, PAIRED) else "standard deviations between seeds"
+    amount = f"{100 * found:.0f} %" if claim.kind in (BINARY, PAIRED) else f"{found:.2g}"
+    return f"{claim.seeds} seeds, which show a distance of {amount} {unit} nine times in ten"
+
+
+def claim_records(table: pd.DataFrame, claims: Mapping[str, Claim]) -> list[dict]:
+    """Return a record for each claim with all that the page shows, contradicted ones first.
 
     Parameters
     ----------
     table : DataFrame
-        Table of claims of a paper.
-    group : str
-        Part of the theory.
-    index_file : str
-        Page of all claims, to link to.
+        Judged rows, of any papers.
+    claims : mapping
+        Declarations by id.
     """
-    rows = table[table["group"] == group]
-    figure = (
-        []
-        if (rows.loc[rows["primary"], "verdict"] == VERDICTS[0]).all()
-        else [f"![The declared regime of the claims: {group}](figures/{page_of(group)}.png)", ""]
-    )
-    lines = [f"# {group[0].upper()}{group[1:]}", "", *figure]
-    lines += [
-        f"[All claims, and how to read this]({index_file}). Every row stands in the report, to sort"
-        " and to filter.",
-        "",
+    counted = pd.Series([claim.paper for claim in claims.values() if not claim.check])
+    sizes = counted.value_counts()
+    records = []
+    for primary, others in split_by_claim(table):
+        claim = claims[primary["claim_id"]]
+        premise = claim.premise and f"{claim.premise.quantity} is above {claim.premise.above:g}"
+        remark = "" if primary["remark"] == NOT_RUN else primary["remark"]
+        if 0 < primary["n"] < claim.seeds:
+            fewer = f"{primary['n']} of the {claim.seeds} declared seeds have a number"
+            remark = "; ".join(filter(None, (remark, fewer)))
+        records.append(
+            {
+                "id": claim.id, "paper": claim.paper, "part": claim.group, "place": claim.source,
+                "statement": claim.statement, "verdict": primary["verdict"],
+                "measured": format_effect(primary), "n": int(primary["n"]),
+                "quantity": claim.quantity, "required": claim.required, "test": claim.test,
+                "reason": claim.reason, "premise": premise or "",
+                "regime": ": ".join(filter(None, (primary["study"], primary["point"]))),
+                "seeds": claim.seeds, "power": describe_power(claim, sizes.get(claim.paper, 1)),
+                "control": claim.control, "declaration": claim.declaration,
+                "remark": remark,
+                "elsewhere": {
+                    verdict: int((others["verdict"] == verdict).sum())
+                    for verdict in VERDICTS
+                    if (others["verdict"] == verdict).any()
+                },
+                "elsewhere_in_words": format_counts(others["verdict"]) if len(others) else "",
+                "split": describe_split(others),
+            }
+        )  # fmt: skip
+    return sorted(records, key=lambda record: ORDER.index(record["verdict"]))
+
+
+DETAILS = (
+    ("Measured", "quantity"), ("Required", "required"), ("Since", "reason"),
+    ("Premise", "premise"), ("Where", "regime"), ("Seeds", "power"), ("Control", "control"),
+    ("Note", "remark"), ("Other regimes", "elsewhere_in_words"), ("Of these", "split"),
+)  # fmt: skip
+"""Headings of an opened row and their keys."""
+
+
+def claims_html(records: list[dict], papers: Mapping[str, str]) -> str:
+    """Render records as a table of HTML; a row opens, and `assets/claims.js` filters.
+
+    Parameters
+    ----------
+    records : list of dict
+        Of `claim_records`.
+    papers : mapping
+        Names of papers.
+    """
+    verdicts = [name for name in ORDER if any(record["verdict"] == name for record in records)]
+
+    def options(names: Mapping[str, str]) -> str:
+        return "".join(
+            f'<option value="{html.escape(name)}">{html.escape(text)}</option>'
+            for name, text in names.items()
+        )
+
+    shown = {
+        paper: papers.get(paper, paper) for paper in dict.fromkeys(r["paper"] for r in records)
+    }
+    lines = [
+        '<div id="claim-filter"><input type="search" placeholder="Theorem 3.2, pruning, ..."'
+        ' aria-label="Words of a claim"> <select name="paper" aria-label="Paper">'
+        f'<option value="">every paper</option>{options(shown)}</select>'
+        ' <select name="verdict" aria-label="Verdict"><option value="">every verdict</option>'
+        f"{options({name: WORDS.get(name, name) for name in verdicts})}</select>"
+        " <output></output></div>",
+        '<table id="claims"><thead><tr><th>verdict</th><th>statement</th><th>place</th>'
+        "<th>paper</th><th>measured</th><th>n</th></tr></thead><tbody>",
     ]
-    for primary, others in split_by_claim(rows):
-        regime = primary["study"] + (f": {primary['point']}" if primary["point"] else "")
-        effect, statement = format_effect(primary), primary["statement"]
-        remark = primary["remark"]
-        lines += [
-            f"## {primary['claim_id']}",
-            "",
-            f"**{primary['verdict'].capitalize()}.** {statement[0].upper()}{statement[1:]}"
-            f" ({primary['source']}).",
-            "",
-            f"- Measured: {primary['quantity']}.",
-            f"- Required: {primary['required']}, by {primary['test']}; {primary['reason']}.",
-            f"- Primary regime: {regime}" + (f": {effect}, n = {primary['n']}." if effect else "."),
-            *([f"- {remark[0].upper()}{remark[1:]}."] if remark else []),
-            f"- Control: {primary['control']}.",
-        ]
-        if len(others):
-            lines.append(f"- Other regimes: {format_counts(others['verdict'])}.")
-        if split := describe_split(others):
-            lines.append(f"- {split}.")
-        lines.append("")
-    return escape_tags("\n".join(lines))
+    for record in records:
+        verdict = record["verdict"]
+        details = "".join(
+            f"<dt>{heading}</dt><dd>{html.escape(record[key])}{strip(record, key)}</dd>"
+            for heading, key in DETAILS
+            if record[key]
+        )
+        statement = record["statement"][0].upper() + record["statement"][1:]
+        lines.append(
+            f'<tr id="{anchor(record["id"])}" data-paper="{record["paper"]}"'
+            f' data-verdict="{verdict}"><td>{WORDS.get(verdict, verdict)}</td><td><details>'
+            f"<summary>{html.escape(statement)}</summary><dl>{details}</dl></details></td>"
+            f"<td>{html.escape(record['place'])} <small>{html.escape(record['id'])}</small></td>"
+            f"<td>{html.escape(shown[record['paper']])}</td>"
+            f"<td>{html.escape(record['measured'])}</td><td>{record['n'] or ''}</td></tr>"
+        )
+    return "\n".join([*lines, "</tbody></table>"]) + "\n"
 
 
-def anchor(claim_id: str) -> str:
-    """Return the anchor of a heading in rendered Markdown."""
-    return "".join(letter for letter in claim_id.lower() if letter.isalnum() or letter in "-_")
+def strip(record: dict, key: str) -> str:
+    """Return the other regimes as a strip of their verdicts; empty for any other key."""
+    if key != "elsewhere_in_words":
+        return ""
+    parts = (
+        f'<i data-verdict="{verdict}" style="flex:{count}" title="{verdict}: {count}"></i>'
+        for verdict, count in record["elsewhere"].items()
+    )
+    return f'<span class="strip">{"".join(parts)}</span>'
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """Return the index of a paper's claims.
+    """Return the claims of a paper that a run has measured, a line for each.
 
     Parameters
     ----------
@@ -200,4 +250,12 @@ def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
         Not used.
     """
     ((name, table),) = tables.items()
-    return index_page(table, name.removeprefix("claims_"))
+    lines = [("verdict", "claim", "statement", "source", "measured", "n", "other regimes")]
+    claims = split_by_claim(table)
+    for primary, others in sorted(claims, key=lambda each: ORDER.index(each[0]["verdict"])):
+        counts = format_counts(others["verdict"]) if len(others) else ""
+        keys = ("verdict", "claim_id", "statement", "source")
+        texts = [primary[key] for key in keys]
+        lines.append((*texts, format_effect(primary), primary["n"] or "", counts))
+    title = name.removeprefix("claims_").replace("_", " ")
+    return "\n".join([f"# Every claim of {title}", "", ABOUT, "", markdown_table(*lines), ""])

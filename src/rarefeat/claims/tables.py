@@ -4,7 +4,10 @@ import pandera.pandas as pa
 
 from rarefeat.storage.schema import at_least, column, schema
 
-VERDICTS = ("supported", "contradicted", "undecided", "diverged", "not testable")
+VERDICTS = (
+    "supported", "contradicted", "undecided", "too few seeds", "premise not met", "diverged",
+    "not testable", "check passed", "check failed",
+)  # fmt: skip
 CHANGES_FOUND = ("the same", "changed", "undecided")
 P_VALUE = pa.Check.in_range(0, 1)
 
@@ -69,6 +72,18 @@ ROW = {
         at_least(0),
         unit="of the quantity",
         description="smallest effect of interest: a smaller one contradicts",
+    ),
+    "resolution": column(
+        float,
+        at_least(0),
+        unit="of the quantity",
+        description="difference that the seeds must tell, margin or least; 0 where any counts",
+    ),
+    "check": column(
+        bool, None, unit="", description="whether it holds by construction and is not counted"
+    ),
+    "declaration": column(
+        str, None, unit="", description="hash of what was declared and decides the verdict"
     ),
     "kind": column(
         str, None, unit="", description="kind of quantity; 0 or 1 is tested as a share of replicas"

@@ -502,7 +502,7 @@ def final_metrics(
         "lucky_focus_at_T": cosines[sets.lucky].mean().item(),
         "lucky_over_strongest_at_T": compared.min().item() if len(compared) else math.nan,
         "others_small_at_T": conditional_fraction(
-            cosines <= parameters.eps / math.sqrt(parameters.d), ~sets.ordinary
+            cosines <= 2 * parameters.eps / math.sqrt(parameters.d), ~sets.ordinary
         ),
         "largest_norm": end.norms.max().item(),
         "bias_at_T": (end.bias * math.sqrt(parameters.d) / end.norms).min().item(),

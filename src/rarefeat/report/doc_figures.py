@@ -14,6 +14,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from rarefeat.claims.page import WORDS
 from rarefeat.figures.labels import arm_name
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.style import STYLES, project_style
@@ -21,6 +22,7 @@ from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.report.drawings import RARE, pipeline, svg
 from rarefeat.report.figures_from_published import iter_figures
+from rarefeat.report.published_claims import published_claims
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.storage.markdown import interval, records, select_rows
 from rarefeat.studies.fate.figures import fate_draws
@@ -41,15 +43,19 @@ PAPERS = {
 def papers() -> dict[str, str]:
     """Return the name of every paper that some kind has claims of."""
     others = {paper: kinds()[first].title for paper, (first, *_) in load().papers.items()}
-    return PAPERS | {paper: title for paper, title in others.items() if paper not in PAPERS}
+    names = PAPERS | {paper: title for paper, title in others.items() if paper not in PAPERS}
+    return names | {f"beyond {paper}": f"Beyond: {title}" for paper, title in names.items()}
 
 
 COLOURS = {
     "supported": "#0072B2",
     "contradicted": "#D55E00",
     "undecided": "#C8C8C8",
+    "too few seeds": "#E6E6E6",
+    "premise not met": "#CC79A7",
     "diverged": "#5C2A6B",
     "not testable": "none",
+    "not yet run": "none",
 }
 """Colours of verdicts; all but the last differ in greyscale."""
 MIN_REPLICAS = 5
@@ -171,39 +177,44 @@ def verdict_mosaic(tables: PublishedTables) -> str:
 
     Its colour is the verdict; the statement is a tooltip.
     """
-    width, side, gap, left, y = 640, 15, 3, 178, 30
+    width, side, gap, left, y = 640, 15, 3, 178, 40
     step = side + gap
     per_row = (width - left) // step
     items = []
-    for x, (verdict, colour) in zip((0, 96, 208, 306, 388), COLOURS.items(), strict=True):
+    rows = published_claims(tables, load())
+    rows = rows[rows["primary"] & ~rows["check"]]
+    for i, (verdict, colour) in enumerate(COLOURS.items()):
+        x, top = 160 * (i % 4), 4 + 22 * (i // 4)
         items.append(
-            f'<rect x="{x}" y="4" width="{side}" height="{side}" fill="{colour}" stroke="#888"/>'
+            f'<rect x="{x}" y="{top}" width="{side}" height="{side}" fill="{colour}"'
+            ' stroke="#888"/>'
         )
-        items.append(f'<text x="{x + side + 5}" y="16">{verdict}</text>')
-    for paper, title in papers().items():
-        if f"verdicts_{paper}" not in tables:
-            continue
-        claims = tables[f"verdicts_{paper}"]
+        text = WORDS.get(verdict, verdict)
+        items.append(f'<text x="{x + side + 5}" y="{top + 12}">{text}</text>')
+    for paper, claims in rows.groupby("paper", sort=False):
         counts = claims["verdict"].value_counts()
         summary = ", ".join(
-            f"{counts[verdict]} {verdict}" for verdict in COLOURS if verdict in counts
+            f"{counts[verdict]} {WORDS.get(verdict, verdict)}"
+            for verdict in COLOURS
+            if verdict in counts
         )
-        heading = f"{html.escape(title)}: {len(claims)} claims"
+        heading = f"{html.escape(papers().get(paper, paper))}: {len(claims)} claims"
         y += 24
         items.append(f'<text x="0" y="{y}" font-weight="600">{heading}</text>')
         items.append(f'<text x="0" y="{y + 14}" font-size="11">{summary}</text>')
         y += 22
-        for group, rows in claims.groupby("group", sort=False):
+        for group, members in claims.groupby("group", sort=False):
             items.append(f'<text x="0" y="{y + 12}" font-size="11">{html.escape(group)}</text>')
-            for i, row in enumerate(records(rows)):
+            for i, row in enumerate(records(members)):
                 statement = f"{row['statement']} ({row['source']})"
-                tooltip = f"{statement}: {row['verdict']} {interval(row, 'estimate', 2)}"
+                verdict = WORDS.get(row["verdict"], row["verdict"])
+                tooltip = f"{statement}: {verdict} {interval(row, 'estimate', 2)}"
                 items.append(
                     f'<rect x="{left + i % per_row * step}" y="{y + i // per_row * step}"'
                     f' width="{side}" height="{side}" fill="{COLOURS[row["verdict"]]}"'
                     f' stroke="#888"><title>{html.escape(tooltip)}</title></rect>'
                 )
-            y += step * math.ceil(len(rows) / per_row) + 1
+            y += step * math.ceil(len(members) / per_row) + 1
     return svg(width, y + 8, items, "Every claim of the papers with its verdict")
 
 

@@ -7,15 +7,16 @@ of docs/templates/study.j2, with question and answer from its declaration.
 """
 
 import argparse
+import json
 import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
+import pandas as pd
 
-from rarefeat.claims.declarations import page_of
-from rarefeat.claims.page import ABOUT, anchor
+from rarefeat.claims.page import ABOUT, WORDS, anchor, claim_records, claims_html
 from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.labels import arm_name
 from rarefeat.project import DEFAULT, Project, load
@@ -23,6 +24,7 @@ from rarefeat.registry import kinds
 from rarefeat.report import findings
 from rarefeat.report.doc_figures import papers, render_doc_figures
 from rarefeat.report.interactive_page import page_from_published
+from rarefeat.report.published_claims import all_claims, published_claims
 from rarefeat.report.published_tables import PublishedTables, table_reductions
 from rarefeat.run.cli_helpers import run_main
 from rarefeat.storage.markdown import (
@@ -39,6 +41,7 @@ from rarefeat.studies.long_tail.paper_values import TABLE_2
 
 TEMPLATES = Path("docs/templates")
 INTERACTIVE_PAGE = Path("docs/play.html")
+CLAIMS = Path("docs/claims")
 
 
 def run_of(published: PublishedTables, name: str) -> str:
@@ -88,7 +91,8 @@ def template_environment(
 
     - `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)`: published tables;
     - `config`: sections of the config by kind of study;
-    - `declared`, `group_of`: ids of all claims, and the group of each;
+    - `declared`: declarations of all claims by id;
+    - `claims(paper)`: primary rows of the claims of a paper, or of all, judged as of today;
     - `answer(kind)`: findings of a kind;
     - `drawn(name)`: suffix of a figure in docs, empty if there is none;
     - `studies()`: entries of the lists of studies;
@@ -104,6 +108,18 @@ def template_environment(
     root : Path
         Folder of the project.
     """
+    judged = cache(lambda: published_claims(tables, project))
+
+    def claims(paper: str = "") -> pd.DataFrame:
+        rows = judged()[judged()["primary"] & ~judged()["check"]]
+        ids = [
+            claim
+            for item in project.claim_sets.values()
+            if paper in ("", item.paper)
+            for claim in item.claims
+        ]
+        return rows[rows["claim_id"].isin(ids)].replace({"verdict": WORDS}).reset_index(drop=True)
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -120,7 +136,6 @@ def template_environment(
         trend_word,
         markdown_table,
         arm_name,
-        page_of,
         anchor,
     )
     environment.globals |= {function.__name__: function for function in functions}
@@ -130,12 +145,8 @@ def template_environment(
         "run_of": lambda name: run_of(tables, name),
         "sources": lambda *names: sources(tables, *names),
         "config": project.sections,
-        "declared": [claim for item in project.claim_sets.values() for claim in item.claims],
-        "group_of": {
-            name: claim.group
-            for claim_set in project.claim_sets.values()
-            for name, claim in claim_set.claims.items()
-        },
+        "declared": all_claims(project),
+        "claims": claims,
         "answer": lambda kind: findings.published_findings(kind, tables, project),
         "drawn": lambda name: next(
             (end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()),
@@ -143,7 +154,7 @@ def template_environment(
         ),
         "studies": cache(lambda: studies(environment, root)),
         "papers": papers(),
-        "about_claims": ABOUT.partition("here is written by hand. ")[2],
+        "about_claims": ABOUT,
         "table_2": TABLE_2,
     }
     return environment
@@ -244,6 +255,9 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
             texts[page] = link_tables(
                 render_default_page(name, environment, tables, project), page.relative_to(root)
             )
+    records = claim_records(published_claims(tables, project), all_claims(project))
+    texts[root / CLAIMS / "table.html"] = claims_html(records, papers())
+    texts[root / CLAIMS / "claims.json"] = json.dumps(records, indent=0, ensure_ascii=False) + "\n"
     if "confirmation_fates" in tables:
         texts[root / INTERACTIVE_PAGE] = page_from_published(
             tables, project.studies["confirmation"]

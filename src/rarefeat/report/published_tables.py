@@ -6,23 +6,19 @@ primary and in other regimes, are published for all. Each table has its origin: 
 
     python -m rarefeat.report.published_tables results
 
-writes everything that a run has tables for, the pages of its claims, and the figures that pages
-show.
+writes everything that a run has tables for, and the figures that pages show.
 """
 
 import argparse
 import hashlib
 import json
-import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
 
-from rarefeat.claims.declarations import page_of
-from rarefeat.claims.page import group_page, other_verdicts, primary_verdicts
-from rarefeat.claims.tables import VERDICTS
+from rarefeat.claims.page import other_verdicts, primary_verdicts
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.registry import kinds
@@ -187,65 +183,6 @@ def publish(results: Path, published: PublishedTables) -> list[str]:
     return written
 
 
-ZEROS = "|".join(f"{verdict} in 0" for verdict in VERDICTS)
-"""Pattern of the counts of verdicts that no regime has."""
-DECLARED = ("- Measured: ", "- Required: ", "- Control: ")
-"""Beginnings of lines that the page of the declared claim has as well."""
-
-
-def publish_claims(results: Path, folder: Path) -> list[Path]:
-    """Write the pages of a run's claims, one for each group; return their paths."""
-    written = []
-    for paper in load().papers:
-        table = results / f"tables/claims_{paper}.parquet"
-        claims = read_table_and_origin(table)[0] if table.exists() else pd.DataFrame({"group": []})
-        for group in claims["group"].unique():
-            path = folder / f"{page_of(group)}.md"
-            text = group_page(claims, group, f"claims_{paper}.md")
-            write_file(path, drop_declared_text(text, path.stem.removeprefix("claims_")))
-            written.append(path)
-    return written
-
-
-def drop_declared_text(text: str, slug: str) -> str:
-    """Remove counts of zero, and the text that docs/reference/claims/SLUG.md has as well.
-
-    That page has the quantity, range and control of each claim.
-    """
-    text = re.sub(rf"(?<=[:,] )(?:{ZEROS}), |, (?:{ZEROS})", "", text)
-    lines = [
-        line
-        for line in text.replace("](figures/", "](../figures/").splitlines()
-        if not line.startswith(DECLARED)
-    ]
-    note = (
-        f"Quantity, range and control of each: [as declared](../reference/claims/{slug}.md)."
-        " [All claims, and how to read this](index.md)."
-    )
-    lines = [
-        note if line.startswith("[All claims, and how to read this]") else line for line in lines
-    ]
-    return "\n".join(map(shorten_verdict_line, lines)).rstrip() + "\n"
-
-
-def shorten_verdict_line(line: str) -> str:
-    """Shorten a line of regimes by verdict: the longest list becomes "elsewhere".
-
-    Any other line stays as it is.
-    """
-    sentences = re.split(
-        rf"\. (?=(?:{'|'.join(map(str.capitalize, VERDICTS))}): )",
-        line.removeprefix("- ").rstrip("."),
-    )
-    if len(sentences) < 2 or not line.startswith(
-        tuple(f"- {verdict.capitalize()}: " for verdict in VERDICTS)
-    ):
-        return line
-    longest = max(sentences, key=len)
-    rest = ". ".join(sentence for sentence in sentences if sentence is not longest)
-    return f"- {rest}. {longest.partition(':')[0]} elsewhere."
-
-
 def publish_figures(results: Path, docs: Path) -> list[Path]:
     """Copy the figures of a run that a page or a template names; return their paths."""
     pages = (*docs.glob("*.md"), *docs.glob("*/*.md"), *(docs / "templates").rglob("*.md.j2"))
@@ -273,8 +210,8 @@ def main() -> None:
             f"{args.results}/tables has none of the tables that the pages are filled in from"
         )
     docs = args.folder.parent
-    pages = [*publish_claims(args.results, docs / "claims"), *publish_figures(args.results, docs)]
-    print("\n".join([*(f"{args.folder}/{name}.csv" for name in written), *map(str, pages)]))
+    figures = publish_figures(args.results, docs)
+    print("\n".join([*(f"{args.folder}/{name}.csv" for name in written), *map(str, figures)]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pages of docs/reference that are rendered from the code: config, tables, files and claims."""
+"""Pages of docs/reference that are rendered from the code: config, tables and files."""
 
 import argparse
 from collections.abc import Mapping
@@ -11,7 +11,6 @@ from pandera.pandas import DataFrameSchema
 from rarefeat.chain import file_schemas as chain_files
 from rarefeat.chain import tables as chain_tables
 from rarefeat.claims import tables as claims_tables
-from rarefeat.claims.claim import Claim
 from rarefeat.config.images import Augmentation as ImageAugmentation
 from rarefeat.config.images import (
     ImageArm,
@@ -26,10 +25,10 @@ from rarefeat.config.model import Arm, Bias, Data, Training, Views
 from rarefeat.config.section import Section
 from rarefeat.config.study import Grid, Study
 from rarefeat.images import file_schemas as image_files
-from rarefeat.project import TopLevelConfig, load
+from rarefeat.project import TopLevelConfig
 from rarefeat.registry import NAMES, kinds
 from rarefeat.run.cli_helpers import run_main
-from rarefeat.storage.markdown import escape_tags, markdown_table
+from rarefeat.storage.markdown import markdown_table
 from rarefeat.storage.sealed_files import write_file
 
 SECTIONS = {
@@ -261,85 +260,17 @@ def format_type(schema: dict) -> str:
     return f"{schema['type']} {bounds}".strip()
 
 
-@cache
-def every_claim() -> dict[str, list[tuple[Claim, str]]]:
-    """Return every claim with its primary regime in words, by group."""
-    claims: dict[str, list[tuple[Claim, str]]] = {}
-    for claim_set in load().claim_sets.values():
-        for claim in claim_set.claims.values():
-            regime = claim_set.format_regime(claim.primary)
-            claims.setdefault(claim.group, []).append((claim, regime))
-    return claims
-
-
-def claims_index() -> str:
-    """Render docs/reference/claims/index.md: the groups, and the number of their claims."""
-    lines = [
-        "# Claims as they are declared",
-        "",
-        "Rendered from the code by `make docs`; a test keeps them in step. Statement, quantity,"
-        " range, primary regime, seeds and",
-        "control of every claim are written down before the run that tests it; what each verdict"
-        " means stands in",
-        "[the glossary](../../glossary.md#verdicts), what was changed and why in"
-        " [changes](../../claims/changes.md). `make claims` measures",
-        "those of the theory, with an index and a page for each part in `results/`.",
-        "",
-    ]
-    table = [("part", "of", "claims")]
-    for group, claims in every_claim().items():
-        papers = ", ".join(dict.fromkeys(claim.paper for claim, _ in claims))
-        table.append((f"[{group}]({slug(group)}.md)", papers, len(claims)))
-    return "\n".join([*lines, markdown_table(*table, right=[2])]) + "\n"
-
-
-def slug(group: str) -> str:
-    """Return the name of the page of a group."""
-    return group.replace(" ", "_")
-
-
-def claims_page(group: str) -> str:
-    """Render docs/reference/claims/GROUP.md: each claim with its declaration."""
-    lines = [
-        f"# Claims: {group}",
-        "",
-        "Rendered from the code by `make docs`. [All parts](index.md).",
-    ]
-    for claim, primary in every_claim()[group]:
-        seeds = (
-            f"{claim.seeds} seeds, which find {claim.effect:g} standard deviations with a power of"
-            " 0.9"
-            if claim.seeds
-            else ""
-        )
-        lines += [
-            "",
-            f"## {claim.id}",
-            "",
-            f"{claim.statement[0].upper()}{claim.statement[1:]} ({claim.source}).",
-            "",
-            f"- Quantity: {claim.quantity}.",
-            f"- Required: {claim.required} ({claim.test}): {claim.reason}.",
-            f"- Primary regime: {primary}{'; ' * bool(seeds)}{seeds}.",
-            f"- Control: {claim.control}.",
-        ]
-    return escape_tags("\n".join(lines) + "\n")
-
-
 def render_reference() -> dict[str, str]:
     """Render every page, by its path below docs/."""
     tables = {
         f"reference/tables/{maker}.md": tables_page(maker) for maker in ("chain", "claims", *NAMES)
     }
-    claims = {f"reference/claims/{slug(group)}.md": claims_page(group) for group in every_claim()}
     return {
         "reference/config.md": config_page(),
         "reference/config_studies.md": config_studies_page(),
         "reference/files.md": files_page(),
         "reference/tables/index.md": tables_index(),
-        "reference/claims/index.md": claims_index(),
         **tables,
-        **claims,
     }
 
 

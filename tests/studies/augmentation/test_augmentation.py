@@ -14,7 +14,7 @@ from conftest import seeded, train_study, verdicts_of
 from rarefeat.chain.pretrain import TrainedEncoder
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
-from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
+from rarefeat.claims.verdict import CHECK_FAILED, CHECK_PASSED, CONTRADICTED, SUPPORTED
 from rarefeat.config.study import merge_configs
 from rarefeat.core.encoder import embed, pre_activations
 from rarefeat.core.errors import RarefeatError
@@ -370,7 +370,7 @@ def test_claims_of_a_subset_of_studies_are_measured(small):
 def planted(**changes):
     """Return metrics of every study as the paper has them but for `changes`, with little spread."""
     rows = []
-    for (name, study), seed in itertools.product(STUDIES.items(), range(8)):
+    for (name, study), seed in itertools.product(STUDIES.items(), range(12)):
         augmented = name in decoupling.WITH
         values = {
             "growth_over_closed_form": 1.0, "share_features": 0.97 if augmented else 0.03,
@@ -426,7 +426,9 @@ def verdicts(**changes):
 def test_every_claim_is_supported_by_planted_paper_values():
     found = verdicts()
     assert set(found) == set(load_claims("augmentation").claims)
-    assert set(found.values()) == {SUPPORTED}
+    checks = {"WL-P3-without", "WL-P3-noise"}
+    assert {name for name in found if found[name] == CHECK_PASSED} == checks
+    assert set(found.values()) == {SUPPORTED, CHECK_PASSED}
 
 
 @pytest.mark.parametrize(
@@ -468,7 +470,7 @@ def test_every_claim_is_supported_by_planted_paper_values():
     ],
 )
 def test_claim_is_contradicted_by_a_wrong_quantity(claim, change):
-    assert verdicts(**change)[claim] == CONTRADICTED
+    assert verdicts(**change)[claim] in (CONTRADICTED, CHECK_FAILED)
 
 
 def test_invalid_studies_are_rejected():

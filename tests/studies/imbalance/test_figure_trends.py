@@ -37,13 +37,14 @@ def test_planted_trends_are_supported_and_reversed_ones_fail(sign):
     }
     rows = []
     for cell in PROJECT.studies["confirmation"].cells():
-        for seed in range(8):
+        for seed in range(30):
             of_cell = cell["eps_min"] - 5 * cell["sigma"]
             values = {
                 name: sign * direction.get(name, 1) * of_cell + 1e-3 * rng.normal()
                 for name in METRICS
             }
             rows.append({**cell.values, "arm": "dense", "seed": seed} | values)
+            rows.append({**rows[-1], "arm": "ideal"} | dict.fromkeys(METRICS, 0.0))
     measured = measure({"confirmation_grid": pd.DataFrame(rows)}, JOB)
     assert {row.claim for row in measured} == set(load_claims("imbalance").claims)
     assert set(verdicts_of("imbalance", measured)["verdict"]) == {

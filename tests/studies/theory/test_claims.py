@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 from conftest import verdicts_of
 
-from rarefeat.claims.verdict import CONTRADICTED, DIVERGED, NOT_TESTABLE, SUPPORTED, UNDECIDED
+from rarefeat.claims.verdict import (
+    CONTRADICTED,
+    DIVERGED,
+    NO_PREMISE,
+    NOT_TESTABLE,
+    SUPPORTED,
+    UNDECIDED,
+)
 from rarefeat.config.model import Arm
 from rarefeat.project import load
 from rarefeat.studies.theory.claims import convergence, initialisation, pruning, stage_two
@@ -141,7 +148,7 @@ def test_bends_detects_curvature():
 # The assumed set, and Algorithm 1
 
 
-def oracles(magnitude, lost=()):
+def oracles(magnitude, lost=(), learned=1.0):
     tables = empty()
     for ratio in (0.3, 0.5, 0.7, 0.9):
         parts = []
@@ -150,6 +157,7 @@ def oracles(magnitude, lost=()):
                        "magnitude_ratio": magnitude(ratio), "pruned_other_features": 0.2,
                        "pruned_outside": 0.9, "diverged": float(arm in lost)}  # fmt: skip
             parts.append(table(metrics, arm=arm, eps_min=ratio))
+        parts.append(table({"learned": learned}, arm="dense", eps_min=ratio))
         tables[f"T5_ratio={ratio}_milestones"] = pd.concat(parts)
     return judged(pruning.measurements_at_T5, tables)
 
@@ -173,6 +181,11 @@ def test_each_oracle_has_its_own_rows():
     assert oracles(lambda ratio: ratio)["18-alpha", "T5", "oracle_gated"] == CONTRADICTED
 
 
+def test_an_oracle_of_a_feature_that_is_not_learned_has_no_premise():
+    found = oracles(lambda ratio: 1.0, learned=0.1)
+    assert set(found) == {NO_PREMISE}
+
+
 def test_diverged_oracle_is_no_gain():
     found = oracles(lambda ratio: 1.0, lost=("oracle_all",))
     assert found["3.2-c", "T5_ratio=0.7", "eps_min 0.7, sigma 0.05, oracle_all"] == DIVERGED
@@ -180,7 +193,7 @@ def test_diverged_oracle_is_no_gain():
     assert found["3.2-c", "T5_ratio=0.7", "eps_min 0.7, sigma 0.05, oracle_gated"] == SUPPORTED
 
 
-def course(minority, majority, random=(0.0, 0.0), loss=4.0):
+def course(minority, majority, random=(0.0, 0.0), loss=4.0, overlap=1.0):
     """Return the verdicts of trajectories whose arms change the two alignments by these amounts."""
     rows = []
     for arm, alpha, (rare, common) in (
@@ -195,6 +208,7 @@ def course(minority, majority, random=(0.0, 0.0), loss=4.0):
             "loss": loss if alpha else 4.0,
             "weight_norm": 1.0,
         }
+        values |= {"mask_minority_overlap": overlap} if alpha else {}
         for metric, value in values.items():
             seen = value + noise(arm, metric)
             rows += [
@@ -218,6 +232,10 @@ def course(minority, majority, random=(0.0, 0.0), loss=4.0):
 )
 def test_algorithm_1_against_majority_and_random_mask(arms, expected):
     assert course(**arms) == expected
+
+
+def test_algorithm_1_says_nothing_where_other_neurons_are_pruned():
+    assert course(0.2, 0.0, overlap=0.2) == (NO_PREMISE, NO_PREMISE)
 
 
 def test_equal_gain_of_the_majority_does_not_support_A1():

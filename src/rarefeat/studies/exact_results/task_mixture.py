@@ -311,6 +311,15 @@ def complexity(
     return bound / m * float((scale * total).norm(dim=1).mean()), stated
 
 
+def remainder(scale: Tensor) -> float:
+    """Return the bound (F.93) over the leading term of (F.91), its constant read as 1.
+
+    `scale` is a, of shape (r,), shared features first.
+    """
+    weights = scale.square()
+    return float(weights.max() * math.sqrt(len(scale)) / weights.sum())
+
+
 def of_features(scale: Tensor, mixture: Mixture, task: int) -> Tensor:
     """Return the scales of the features of a task, (r,), shared ones first.
 
@@ -398,14 +407,11 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Res
                     )
                 )
             features = of_features(scale, mixture, 0)
-            results.append(
-                ResultRow(
-                    seed,
-                    m,
-                    "complexity",
-                    *complexity(features, s, m, generator(draws, seed, f"complexity {m}")),
-                )
-            )
+            stream = generator(draws, seed, f"complexity {m}")
+            value, leading = complexity(features, s, m, stream)
+            results.append(ResultRow(seed, m, "complexity", value, leading))
+            granted = leading * remainder(features)
+            results.append(ResultRow(seed, m, "complexity_gap", abs(value - leading), granted))
     return results
 
 

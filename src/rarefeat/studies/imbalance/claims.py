@@ -21,6 +21,9 @@ FIGURES = {
 """Metric of the grid table, and block of the study `confirmation`."""
 
 
+BEYOND_IDEAL = "regression_mse_matched beyond the dictionary's"
+
+
 def page_statistic(curves: np.ndarray) -> np.ndarray:
     """Compute the rank correlation of each seed's curve with the order of its points.
 
@@ -41,9 +44,17 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
 
     Nothing else has used the seeds of this study. The input is its grid table.
     """
-    rows, dense, study = [], tables["confirmation_grid"], job.config_section("confirmation", Study)
+    rows, study = [], job.config_section("confirmation", Study)
+    grid = tables["confirmation_grid"]
+    keys, mse = ["eps_min", "sigma", "seed"], "regression_mse_matched"
+    dense = grid[grid["arm"] == "dense"].set_index(keys)
+    ideal = grid[grid["arm"] == "ideal"].set_index(keys)
+    dense = dense.assign(**{BEYOND_IDEAL: dense[mse] - ideal[mse]}).reset_index()
     for figure, (metric, block) in FIGURES.items():
         eps_mins, sigmas = study.grid[block].eps_min, study.grid[block].sigma
+        metrics = {"eps_min": metric, "NSR": metric}
+        if figure == "4-matched":
+            metrics["eps_min"] = BEYOND_IDEAL
         inside = dense[dense["eps_min"].isin(eps_mins) & dense["sigma"].isin(sigmas)]
         for fixed, along, name, levels in (
             ("sigma", "eps_min", "eps_min", eps_mins),
@@ -56,7 +67,7 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
                         f"Fig{figure}-{name}",
                         "confirmation",
                         place,
-                        page_statistic(pivot(level, along, metric)),
+                        page_statistic(pivot(level, along, metrics[name])),
                     )
                 )
     return rows

@@ -23,13 +23,15 @@ def bounds(ratio: float) -> dict[str, ExponentBound]:
     """Return the bounds of imbalance_and_pruning by quantity at ratio = eps_min / eps_max.
 
     At initialisation, with gamma: lucky_probability is |M_j^*| / m of Lemma B.2(c), eq. (31),
-    (32) and (239), and ordinary_features |N_i| of Lemma B.2(d), eq. (247). After training, by
+    (32) and (239), and ordinary_features the mean |N_i| of eq. (247), largest_features the largest
+    of Lemma B.2(d). After training, by
     Theorem 3.1 without gamma: at least m d^(-1/ratio^2) neurons with N_i = {j}, counted by purity
     or by eq. (12) and (13), and |N_i| of eq. (14), which is learned_features.
     """
+    ordinary = ExponentBound("at most", 1 - ratio**2 * (1 - GAMMA))
     return {
         "lucky_probability": ExponentBound("at least", -(1 + GAMMA) / ratio**2),
-        "ordinary_features": ExponentBound("at most", 1 - ratio**2 * (1 - GAMMA)),
+        **dict.fromkeys(("ordinary_features", "largest_features"), ordinary),
         "pure_minority_share": ExponentBound("at least", -1 / ratio**2),
         "single_minority_share": ExponentBound("at least", -1 / ratio**2),
         "learned_features": ExponentBound("at most", 1 - ratio**2),

@@ -123,6 +123,7 @@ def exponents_table(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> pd.DataF
     for quantity, low, high in (
         ("lucky_probability", "lucky_ci_low", "lucky_ci_high"),
         ("ordinary_features", "ordinary_ci_low", "ordinary_ci_high"),
+        ("largest_features", "largest_ci_low", "largest_ci_high"),
     ):
         for ratio, group in lucky_sets.sort_values("d").groupby("ratio"):
             error = (group[high] - group[low]) / (2 * ndtri(0.975))

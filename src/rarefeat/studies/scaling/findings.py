@@ -13,6 +13,7 @@ TABLES = ("scaling_exponents",)
 NAMES = {
     "lucky_probability": "the share of lucky neurons at the start",
     "ordinary_features": "the number of features that a neuron is ordinary for at the start",
+    "largest_features": "the largest number of features that a neuron is ordinary for at the start",
     "pure_minority_share": "the share of neurons that end pure in the rare feature",
     "single_minority_share": "the share of neurons that end with that feature alone",
     "learned_features": "the number of features of a trained neuron",

@@ -6,6 +6,7 @@ These are how often a neuron is lucky for a feature, and |N_i|.
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 import torch
 from scipy.special import betaincinv, ndtri
@@ -21,6 +22,8 @@ from rarefeat.studies.scaling.tables import LUCKY_SETS
 
 # Numbers drawn at a time: a chunk and its intermediate tensors stay in the cache.
 CHUNK = 1 << 18
+C_M = 2.5
+"""Exponent of the number of neurons, m = d^C_m, that the largest |N_i| is for."""
 
 
 def sets_of(share: Tensor, ratio: float) -> tuple[Tensor, Tensor]:
@@ -67,8 +70,8 @@ def count(d: int, ratios: list[float], neurons: int) -> Tensor:
 
     Returns
     -------
-    Tensor of float64 of shape (ratios, 3)
-        Lucky neurons, sum of |N_i| and sum of |N_i|^2.
+    Tensor of float64 of shape (ratios, d + 2)
+        Lucky neurons, and the numbers of neurons with |N_i| = 0 to d.
 
     Notes
     -----
@@ -76,14 +79,15 @@ def count(d: int, ratios: list[float], neurons: int) -> Tensor:
     """
     g = generator("scaling", d, "lucky sets")
     at_once = max(CHUNK // d, 1)
-    totals = torch.zeros(len(ratios), 3, dtype=torch.float64)
+    totals = torch.zeros(len(ratios), d + 2, dtype=torch.float64)
     starts = range(0, neurons, at_once)
     for start in progress(starts, len(starts), f"lucky sets d={d}"):
         squared = torch.empty(d, min(at_once, neurons - start)).normal_(generator=g).square_()
         share = squared / squared.sum(0)
         for total, ratio in zip(totals, ratios, strict=True):
             lucky, sizes = sets_of(share, ratio)
-            total += torch.stack([lucky.sum(), sizes.double().sum(), sizes.double().square().sum()])
+            total[0] += lucky.sum()
+            total[1:] += torch.bincount(sizes.long(), minlength=d + 1)
     return totals
 
 
@@ -105,8 +109,9 @@ def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
         Number of initial neurons.
     """
     n = neurons
-    rows = []
-    for ratio, (lucky, total, squares) in zip(ratios, count(d, ratios, n).tolist(), strict=True):
+    rows, size = [], np.arange(d + 1)
+    for ratio, (lucky, *of_size) in zip(ratios, count(d, ratios, n).tolist(), strict=True):
+        total, squares = size @ of_size, size**2 @ of_size
         low = betaincinv(lucky, n - lucky + 1, 0.025) if lucky else 0.0
         high = betaincinv(lucky + 1, n - lucky, 0.975) if lucky < n else 1.0
         mean = total / n
@@ -123,6 +128,7 @@ def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
                 mean,
                 mean - half,
                 mean + half,
+                *largest_of(np.array(of_size), round(d**C_M)),
             )
         )
     columns = [
@@ -134,9 +140,28 @@ def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
         "lucky_ci_low",
         "lucky_ci_high",
     ]
-    return pd.DataFrame(
-        rows, columns=[*columns, "ordinary_features", "ordinary_ci_low", "ordinary_ci_high"]
-    )
+    sizes = ["ordinary_features", "ordinary_ci_low", "ordinary_ci_high"]
+    largest = ["largest_features", "largest_ci_low", "largest_ci_high"]
+    return pd.DataFrame(rows, columns=[*columns, *sizes, *largest])
+
+
+def largest_of(of_size: np.ndarray, m: int) -> tuple[float, float, float]:
+    """Return the mean largest size of m neurons with its 95 % interval, from counts by size.
+
+    Parameters
+    ----------
+    of_size : ndarray of shape (d + 1,)
+        Numbers of neurons with a size of 0 to d.
+    m : int
+        Neurons of a network; as many networks as the neurons make say how sure the mean is.
+    """
+    n = of_size.sum()
+    below = (of_size.cumsum() / n) ** m
+    chances = np.diff(below, prepend=0.0)
+    sizes = np.arange(len(of_size))
+    mean = sizes @ chances
+    half = ndtri(0.975) * math.sqrt(max(sizes**2 @ chances - mean**2, 0) * m / n)
+    return float(mean), float(mean - half), float(mean + half)
 
 
 def lucky_sets(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

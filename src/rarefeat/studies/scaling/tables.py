@@ -88,6 +88,17 @@ LUCKY_SETS = schema(
             description="lower end of its 95 % interval (normal)",
         ),
         "ordinary_ci_high": column(float, at_least(0), unit="features", description="upper end"),
+        "largest_features": column(
+            float,
+            at_least(0),
+            unit="features",
+            description="mean of the largest |N_i| of a network of m = d^2.5 neurons",
+            source=f"{CORE}, Lemma B.2 (d)",
+        ),
+        "largest_ci_low": column(
+            float, None, unit="features", description="lower end of its 95 % interval (normal)"
+        ),
+        "largest_ci_high": column(float, at_least(0), unit="features", description="upper end"),
     },
     unique=["d", "ratio"],
 )
@@ -158,6 +169,7 @@ SCALING_EXPONENTS = schema(
                 [
                     "lucky_probability",
                     "ordinary_features",
+                    "largest_features",
                     "pure_minority_share",
                     "single_minority_share",
                     "learned_features",

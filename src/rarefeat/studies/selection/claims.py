@@ -28,7 +28,6 @@ SCORE_CLAIMS = {
     "S-norm": ("norm", "running", ""),
     "S-rate-firing": ("effective_rate", "running", "firing_rate"),
     "S-random": ("random", "running", ""),
-    "S-symmetry": ("effective_rate", "running", ""),
     "S-no-bias": ("effective_rate", "running", ""),
 }
 """Score, source of its moments, and score whose AUC is subtracted, by claim."""
@@ -114,8 +113,8 @@ def axes_of(point: str) -> dict[str, float]:
 def applies_at(claim: str, axes: Mapping[str, float], eps_min: float) -> bool:
     """Return whether a claim on scores is about a point.
 
-    S-random is about every point, S-symmetry about equal frequencies, S-no-bias about a bias scale
-    of 0, and the others about all other points.
+    S-random is about every point, S-no-bias about a bias scale of 0 and unequal frequencies, and
+    the others about all other points with unequal ones.
 
     Parameters
     ----------
@@ -128,9 +127,7 @@ def applies_at(claim: str, axes: Mapping[str, float], eps_min: float) -> bool:
     """
     if claim == "S-random":
         return True
-    if eps_min == 1 or claim == "S-symmetry":
-        return eps_min == 1 and claim == "S-symmetry"
-    return (axes.get("share") == 0) == (claim == "S-no-bias")
+    return eps_min < 1 and (axes.get("share") == 0) == (claim == "S-no-bias")
 
 
 def mask_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
@@ -177,6 +174,8 @@ def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
         alignment = group[group["quantity"] == "majority_alignment"]
         alignment = alignment.groupby(["arm", "seed"])["value"].mean()
         dense = estimates["dense"]
+        silent = group[(group["arm"] == "dense") & (group["quantity"] == "silent_share")]
+        silent = silent.groupby("seed")["value"].max()
         for arm in [arm for arm in estimates if arm != "dense"]:
             default = "H-rate" if "rate" in arm else "H-later"
             claim = HELP_CLAIMS.get(arm, default if arm.startswith("dense") else "H-oracle")
@@ -192,9 +191,10 @@ def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
                 untestable="" if both else BEYOND,
                 diverged=count,
                 remark=SAME if learned[arm].equals(learned["dense"]) else "",
+                premise=silent,
             )
             cost = alignment[arm] - alignment["dense"]
-            yield measurement("H-cost", study, regime, cost, diverged=count)
+            yield measurement("H-cost", study, regime, cost, diverged=count, premise=silent)
 
 
 def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[Measurement]:

@@ -92,13 +92,11 @@ def measure(table: pd.DataFrame) -> list[Measurement]:
         for m in (
             sorted(by_quantity["complexity"]["at"].unique()) if "complexity" in by_quantity else ()
         ):
-            value, stated = (
-                values_by_seed(setting_rows, setting, "complexity", m, column)
+            gap, granted = (
+                values_by_seed(setting_rows, setting, "complexity_gap", m, column)
                 for column in ("value", "stated")
             )
-            rows.append(
-                measurement("F.5", STUDY, {"setting": setting, "m": m}, np.log(value / stated))
-            )
+            rows.append(measurement("F.5", STUDY, {"setting": setting, "m": m}, gap / granted))
     return rows + errors(table)
 
 

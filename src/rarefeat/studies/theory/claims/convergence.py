@@ -49,15 +49,10 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
                     )
                 )
             if f"{name}_one_step" in reader.tables:
+                small = reader.values(name, "others_small_at_T", **point)
                 for claim, metric, units in OF_ENCODERS:
-                    rows.append(
-                        reader.row(
-                            claim,
-                            name,
-                            point,
-                            units(reader.values(name, metric, "one_step", **point)),
-                        )
-                    )
+                    values = units(reader.values(name, metric, "one_step", **point))
+                    rows.append(reader.row(claim, name, point, values, premise=small))
             if eps_min == 1:
                 continue
             for claim, _, metric, power in CURVES:

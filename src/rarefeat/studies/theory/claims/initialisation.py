@@ -35,7 +35,7 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
         for claim, metric in (("C.2", "strong_features_at_0"), ("D.2", "tiny_features_at_0")):
             values = reader.values(name, metric, eps_min=eps_min, sigma=sigma)
             rows.append(reader.row(claim, name, {"at": "W(0)"}, values))
-    for claim, quantity in (("B.2c", "lucky_probability"), ("B.2d", "ordinary_features")):
+    for claim, quantity in (("B.2c", "lucky_probability"), ("B.2d", "largest_features")):
         rows += fitted(reader, claim, quantity)
     return rows
 

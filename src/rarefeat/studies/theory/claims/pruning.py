@@ -105,7 +105,7 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
     """
     rows = []
     for oracle in ORACLES:
-        ratios, magnitudes = [], []
+        ratios, magnitudes, premises = [], [], []
         for name, study in reader.studies("T5").items():
             data, training = study.data, study.training
             for eps_min, sigma in reader.points(name):
@@ -124,12 +124,14 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
                 )
                 lost = int(reader.values(name, "diverged", **point, arm=oracle).sum())
                 magnitude = reader.values(name, "magnitude_ratio", **point, arm=oracle)
+                learned = reader.values(name, "learned", **point, arm="dense")
                 row = partial(
                     reader.row,
                     study=name,
                     place={**point, "arm": oracle},
                     untestable=late,
                     diverged=lost,
+                    premise=learned,
                 )
                 for claim, metric in T5_ROWS:
                     rows.append(
@@ -146,6 +148,7 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
                 if not late:
                     ratios.append(eps_min)
                     magnitudes.append((magnitude, lost))
+                    premises.append(learned)
         if len(ratios) > 2:
             curves = np.array([values for values, _ in magnitudes])
             lost = sum(number for _, number in magnitudes)
@@ -156,6 +159,7 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
                     {"arm": oracle},
                     exponent(np.array(ratios), curves),
                     diverged=lost,
+                    premise=pd.concat(premises, axis=1).min(axis=1),
                 )
             )
     return rows
@@ -197,6 +201,17 @@ def gains(trajectories: pd.DataFrame) -> pd.DataFrame:
     return masked - dense.reindex(masked.index.droplevel(list(ARM))).to_numpy()
 
 
+def pruned_minority(trajectories: pd.DataFrame) -> pd.DataFrame:
+    """Compute the share of pruned neurons that are the minority feature's, over recorded steps.
+
+    The result has a row per point and arm, and a column per seed; steps without a mask are left
+    out.
+    """
+    rows = trajectories[trajectories["metric"] == "mask_minority_overlap"].dropna(subset="value")
+    means = rows.groupby(["eps_min", "sigma", *ARM, "seed"], dropna=False)["value"].mean()
+    return means.unstack("seed")
+
+
 def lost(trajectories: pd.DataFrame, K: int) -> pd.Series:
     """Count the replicas that diverged at any recorded step, by point and arm."""
     keys = ["eps_min", "sigma", *ARM]
@@ -215,6 +230,7 @@ def algorithm_1(reader: ClaimTableReader) -> list[Measurement]:
     for name, study in reader.studies("pruning", table="trajectories").items():
         table = reader.tables[f"{name}_trajectories"]
         leads, diverged = gains(table), lost(table, study.training.K)
+        overlaps = pruned_minority(table)
         for key, values in leads.iterrows():
             eps_min, sigma, arm = key[:3]
             masked = Arm(**dict(zip(ARM, key[2:], strict=True)))
@@ -227,11 +243,17 @@ def algorithm_1(reader: ClaimTableReader) -> list[Measurement]:
                 "update": masked.pruned_update,
             }
             place |= {"by": "weight"} if arm == "pruned_weight" else {}
-            rows.append(reader.row("A1-gain", name, place, values, diverged=int(diverged[key])))
+            overlap = overlaps.loc[key]
+            rows.append(
+                reader.row(
+                    "A1-gain", name, place, values, diverged=int(diverged[key]), premise=overlap
+                )
+            )
             other = (eps_min, sigma, "random_neuron", *key[3:])
             if other in leads.index:
                 both = int(diverged[key] + diverged[other])
+                beyond = values - leads.loc[other]
                 rows.append(
-                    reader.row("A1-control", name, place, values - leads.loc[other], diverged=both)
+                    reader.row("A1-control", name, place, beyond, diverged=both, premise=overlap)
                 )
     return rows

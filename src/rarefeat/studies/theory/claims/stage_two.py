@@ -5,7 +5,6 @@ import numpy as np
 from rarefeat.claims.estimate import censored_exponent
 from rarefeat.claims.measurements import Measurement
 from rarefeat.studies.theory.claims.table_reader import (
-    BY_HAND,
     NO_LUCKY,
     NO_T2,
     ClaimTableReader,
@@ -22,15 +21,12 @@ AT_POINTS = (
     ("3.2a", "lucky_growth_at_T2", unchanged, NO_LUCKY),
     ("3.2b", "ordinary_over_lucky_at_T2", log2, NO_LUCKY),
     ("D.1a", "lucky_focus_at_T2", log2, NO_LUCKY),
-    ("D.1b", "bias_at_T2", log2, ""),
     ("D.1-66", "lucky_above_bias", unchanged, NO_LUCKY),
     ("D.1-67", "others_below_bias", unchanged, ""),
     ("D.1-68", "others_largest", unchanged, ""),
     ("D.1-69", "features_near_bias", unchanged, ""),
     ("D.1-70", "outside_largest_in_stage_two", unchanged, ""),
-    ("D.1-71", "norm_over_bias", log2, ""),
 )
-OF_THE_RULE = ("D.1b", "D.1-71")
 
 
 def measure(reader: ClaimTableReader) -> list[Measurement]:
@@ -39,14 +35,11 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
     The laws are over the studies that vary one of d, eta and C.
     """
     rows = []
-    for name, study in reader.studies("stages").items():
+    for name in reader.studies("stages"):
         for eps_min, sigma in reader.points(name):
             ended = np.isfinite(reader.values(name, "T2", eps_min=eps_min, sigma=sigma)).sum()
             for claim, metric, units, few in AT_POINTS:
                 values = units(reader.values(name, metric, eps_min=eps_min, sigma=sigma))
-                untestable = (
-                    BY_HAND if claim in OF_THE_RULE and study.training.bias.rule == "follow" else ""
-                )
                 reason = NO_T2 if ended < 5 else few or NO_T2
                 rows.append(
                     reader.row(
@@ -55,7 +48,6 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
                         {"eps_min": eps_min, "sigma": sigma},
                         values,
                         reason,
-                        untestable,
                     )
                 )
     for claim, role, size in LAWS:

@@ -80,6 +80,7 @@ class ClaimTableReader:
     def row(
         self, claim: str, study: str, place: Mapping[str, Any], values: pd.Series | Estimate,
         few: str = "", untestable: str = "", diverged: int = 0, remark: str = "",
+        premise: pd.Series | None = None,
     ) -> Measurement:  # fmt: skip
         """Return a measurement of a claim.
 
@@ -99,6 +100,8 @@ class ClaimTableReader:
             Number of replicas that diverged.
         remark : str, optional
             Remark on the measurement.
+        premise : Series, optional
+            What the claim's premise says, by seed.
         """
         n_finite = (
             values.n if isinstance(values, Estimate) else int(np.isfinite(np.asarray(values)).sum())
@@ -114,6 +117,7 @@ class ClaimTableReader:
             untestable=untestable,
             diverged=diverged,
             remark=remark,
+            premise=premise,
             varied=varied,
         )
 

@@ -1,0 +1,36 @@
+// Filters the table of claims: words, paper and verdict; keeps them in the address.
+const form = document.getElementById("claim-filter");
+if (form) {
+  const [words, paper, verdict] = form.querySelectorAll("input, select");
+  const rows = [...document.querySelectorAll("#claims tbody tr")];
+  const state = new URLSearchParams(location.search);
+  words.value = state.get("words") || "";
+  paper.value = state.get("paper") || "";
+  verdict.value = state.get("verdict") || "";
+  const filter = () => {
+    const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden =
+        (paper.value && row.dataset.paper !== paper.value) ||
+        (verdict.value && row.dataset.verdict !== verdict.value) ||
+        !wanted.every((word) => text.includes(word));
+      shown += !row.hidden;
+    }
+    form.querySelector("output").textContent = `${shown} of ${rows.length} claims`;
+    const query = new URLSearchParams();
+    for (const [name, field] of [["words", words], ["paper", paper], ["verdict", verdict]])
+      if (field.value) query.set(name, field.value);
+    history.replaceState(null, "", (query.size ? `?${query}` : location.pathname) + location.hash);
+  };
+  const open = () => {
+    const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const details = row && row.querySelector("details");
+    if (details && row.closest("#claims")) { details.open = true; row.scrollIntoView(); }
+  };
+  form.addEventListener("input", filter);
+  window.addEventListener("hashchange", open);
+  filter();
+  open();
+}
