@@ -143,17 +143,6 @@ def test_claim_id_of_two_files_is_refused(changed):
         changed(rename)
 
 
-def test_group_of_two_papers_is_refused(changed):
-    """Each group has one figure and one page."""
-
-    def rename(groups):
-        groups["feature decoupling"] = groups.pop("stage 1")
-
-    message = "both have a group of claims with the figure claims_feature_decoupling; each needs"
-    with pytest.raises(RarefeatError, match=message):
-        changed(rename)
-
-
 def test_regime_outside_the_config_is_allowed(changed):
     """At the size `quick` of the default config some primary regimes are not there."""
     assert changed(lambda groups: None, size="quick").claim_sets["theory"].claims
