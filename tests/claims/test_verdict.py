@@ -356,7 +356,7 @@ def test_false_discovery_rate_of_secondary_rows():
 
 def test_the_line_of_a_claim_counts_its_regimes():
     assert format_counts(pd.Series([SUPPORTED, SUPPORTED, CONTRADICTED, UNDECIDED])) == (
-        "supported in 2, contradicted in 1, undecided in 1 of 4 regimes"
+        "supported in 2, contradicted in 1, inconclusive in 1 of 4 regimes"
     )
     assert format_counts(pd.Series([DIVERGED, NOT_TESTABLE])).endswith(
         "diverged in 1, not testable in 1 of 2 regimes"

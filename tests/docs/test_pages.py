@@ -12,10 +12,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.report.doc_figures import papers, verdict_mosaic
+from rarefeat.project import load
+from rarefeat.report.doc_figures import verdict_mosaic
 from rarefeat.report.interactive_page import CONSTANTS, PAGE
 from rarefeat.report.pages import interval, number, pages, single_row, trend_word
-from rarefeat.report.published_tables import FOLDER, PublishedTables, git, shorten_verdict_line
+from rarefeat.report.published_claims import published_claims
+from rarefeat.report.published_tables import FOLDER, PublishedTables, git
 from rarefeat.report.reference import render_reference
 
 ROOT = Path(__file__).parents[2]
@@ -236,9 +238,10 @@ def test_verdict_mosaic_has_a_square_for_each_claim():
     published = PublishedTables(ROOT / FOLDER)
     drawing = verdict_mosaic(published)
     squares = re.findall(r"<title>(.*?)</title>", drawing)
-    tables = [published[f"verdicts_{paper}"] for paper in papers()]
-    assert len(squares) == sum(map(len, tables)) > 250
-    row = tables[0].iloc[0]
+    judged = published_claims(published, load())
+    rows = judged[judged["primary"] & ~judged["check"]]
+    assert len(squares) == len(rows) > 250
+    row = rows.iloc[0]
     assert squares[0].startswith(html.escape(f"{row.statement} ({row.source}): {row.verdict}"))
     # Each is in the picture, and no two are in one place.
     width, height = map(float, re.search(r'viewBox="0 0 (\S+) (\S+)"', drawing).groups())
@@ -250,21 +253,6 @@ def test_verdict_mosaic_has_a_square_for_each_claim():
     assert drawing == (ROOT / "docs/figures/verdicts.svg").read_text(encoding="utf-8"), (
         "run `make docs`"
     )
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (
-            "- Supported: a (x 0.5; x 1), b. Contradicted: c (x 0.1).",
-            "- Contradicted: c (x 0.1). Supported elsewhere.",
-        ),
-        ("- Primary regime: a: x 0.5. Supported: b.", "- Primary regime: a: x 0.5. Supported: b."),
-        ("- Contradicted: c. Supported elsewhere.", "- Contradicted: c. Supported elsewhere."),
-    ],
-)
-def test_verdict_line_lists_exceptions(line, said):
-    assert shorten_verdict_line(line) == said
 
 
 def test_no_two_pages_write_a_file_of_one_name():

@@ -12,6 +12,7 @@ from rarefeat.claims.verdict import (
     ALPHA_LEVEL,
     BINARY,
     PAIRED,
+    WORDS,
     describe_split,
     detectable,
     format_counts,
@@ -36,8 +37,6 @@ ORDER = (
     NOT_YET, "supported", "check failed", "check passed",
 )  # fmt: skip
 """Verdicts in the order of the page."""
-WORDS = {"undecided": "inconclusive"}
-"""What a reader is told in place of a word of the tables."""
 
 
 def format_number(value: float) -> str:

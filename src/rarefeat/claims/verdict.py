@@ -26,6 +26,8 @@ from rarefeat.core.statistics import holm
     CHECK_PASSED, CHECK_FAILED,
 ) = VERDICTS  # fmt: skip
 SAME, CHANGED, UNKNOWN = CHANGES_FOUND
+WORDS = {UNDECIDED: "inconclusive"}
+"""What a reader is told in place of a word of the tables."""
 ALPHA_LEVEL = 0.05
 """Probability of a false support, and of a false contradiction, among a paper's primary rows."""
 BINARY, PAIRED = "0 or 1", "paired 0 or 1"
@@ -558,11 +560,9 @@ def sensitivity_rows(table: pd.DataFrame) -> pd.DataFrame:
 def format_counts(regimes: pd.Series) -> str:
     """Count the verdicts of a claim's regimes in words."""
     counts = regimes.value_counts()
-    tested = (SUPPORTED, CONTRADICTED, UNDECIDED)
-    texts = [f"{name} in {counts.get(name, 0)}" for name in tested]
-    texts += [
-        f"{name} in {counts[name]}" for name in (DIVERGED, NOT_TESTABLE) if counts.get(name, 0)
-    ]
+    always = (SUPPORTED, CONTRADICTED)
+    names = [name for name in VERDICTS if name in always or counts.get(name, 0)]
+    texts = [f"{WORDS.get(name, name)} in {counts.get(name, 0)}" for name in names]
     return f"{', '.join(texts)} of {len(regimes)} regime{'s' * (len(regimes) != 1)}"
 
 

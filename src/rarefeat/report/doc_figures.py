@@ -14,7 +14,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from rarefeat.claims.page import WORDS
+from rarefeat.claims.verdict import WORDS
 from rarefeat.figures.labels import arm_name
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.style import STYLES, project_style

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import jinja2
 import pandas as pd
 
-from rarefeat.claims.page import ABOUT, WORDS, anchor, claim_records, claims_html
+from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
+from rarefeat.claims.verdict import WORDS
 from rarefeat.core.errors import RarefeatError
 from rarefeat.figures.labels import arm_name
 from rarefeat.project import DEFAULT, Project, load
