@@ -12,14 +12,17 @@ def in_company(n, generator, probability):
     return active * (1.0 - 2.0 * torch.randint(2, active.shape, generator=generator))
 
 
-def main(seeds=range(100, 110), **size):
+def main(seeds=range(100, 110), frequencies=(0.3, 0.5, 0.7), **size):
     for name, law in {"independent": "paper", "in company": in_company}.items():
-        rows = [rarefeat.train_learners(eps_min, data_law=law, seeds=seeds, **size).table for eps_min in (0.3, 0.5, 0.7)]
-        r2 = [table.query("feature == 8")["r2"] for table in rows]
-        plt.errorbar((0.3, 0.5, 0.7), [item.mean() for item in r2], [item.std() for item in r2], marker="o", capsize=2, label=name)
-        print(f"{name}: R^2 of the rare feature at 0.3, 0.5 and 0.7 is {', '.join(f'{item.mean():.2f}' for item in r2)}.")
+        r2 = []
+        for eps_min in frequencies:
+            learners = rarefeat.train_learners(eps_min, data_law=law, seeds=seeds, **size)
+            r2.append(learners.table.query("feature == @learners.rare_features[0]")["r2"])
+        means, spreads = [item.mean() for item in r2], [item.std() for item in r2]
+        plt.errorbar(frequencies, means, spreads, marker="o", capsize=2, label=name)
+        print(f"{name}: R^2 of the rare feature is {means[0]:.2f} at {frequencies[0]}.")
     plt.gca().set(xlabel=r"frequency $\varepsilon_{\min}$", ylabel="$R^2$ of a linear readout")
-    plt.legend(title=f"the rare feature, mean and SD, {len(r2[0])} seeds")
+    plt.legend(title=f"the rare feature, mean and SD, {len(learners.seeds)} seeds")
     plt.savefig("correlated_features.png", dpi=110)
 
 

@@ -24,7 +24,7 @@ def main(seeds=range(100, 110), **size):
         rare = learners.table.query("feature == @learners.rare_features[0]")
         plt.scatter(rare["cosine"], rare["r2"], label=name)
         cosine, r2 = rare["cosine"].mean(), rare["r2"].mean()
-        print(f"{name}: the rare feature has R^2 {r2:.2f}, and its best neuron a cosine of {cosine:.2f}.")
+        print(f"{name}: R^2 of the rare feature is {r2:.2f}, its best cosine {cosine:.2f}.")
     plt.gca().set(xlabel="largest cosine of a neuron", ylabel="$R^2$ of a linear readout")
     plt.legend(title=f"the rare feature, {len(learners.seeds)} seeds")
     plt.savefig("own_encoder.png", dpi=110)
