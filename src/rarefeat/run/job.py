@@ -27,7 +27,7 @@ from rarefeat.run.code_hashes import (
     registry_entries,
 )
 from rarefeat.storage.origin import drop_neutral_keys
-from rarefeat.storage.sealed_files import write_file
+from rarefeat.storage.sealed_files import atomic_write
 
 FOLDER = "jobs"
 """Folder of the files of jobs, below that of results."""
@@ -108,7 +108,9 @@ class Job(BaseModel):
         path = Path(results, FOLDER, f"{self.stage.partition(':')[2]}-{self.identity}.json")
         # Jobs of one identity may differ in keys that rerun nothing.
         if not path.exists() or path.read_text(encoding="utf-8") != self.to_json:
-            write_file(path, self.to_json)
+            # A plan writes a thousand of them, and each can be written again.
+            with atomic_write(path, durable=False) as temporary:
+                temporary.write_text(self.to_json, encoding="utf-8")
         return str(path)
 
 

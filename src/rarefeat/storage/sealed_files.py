@@ -33,9 +33,10 @@ class DamagedFileError(RarefeatError):
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path; rename it to `path` on success, remove it on any failure.
 
+    A durable file is whole even after a loss of power, which takes the disk some milliseconds.
     Raises RarefeatError, naming `path`, if the disk is full or the folder cannot be written.
     """
     path = Path(path)
@@ -43,8 +44,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        with open(temporary, "rb") as handle:
-            os.fsync(handle.fileno())
+        if durable:
+            with open(temporary, "rb") as handle:
+                os.fsync(handle.fileno())
         os.replace(temporary, path)
     except OSError as error:
         raise RarefeatError(f"cannot write {path}: {error.strerror or error}") from error
