@@ -79,14 +79,10 @@ def test_predict_step_is_the_former_name():
 
 
 def test_published_constants_are_the_default():
-    first, late = (
-        rarefeat.read_table("docs", n).iloc[0] for n in ("selection_law_constants", "fate_late")
-    )
-    few = {"replicas": 20}
-    expected = predict_critical_frequency(first["kappa"], first["gamma"], **few)
-    assert predict_critical_frequency(**few) == expected
-    constants = [late[name] for name in ("drop", "by_decay", "by_pairs", "rate")]
-    kappa = math.exp(late["centre"])
-    expected = predict_critical_frequency(kappa, late["steepness"], T=2000, late=constants, **few)
-    assert predict_critical_frequency(T=2000, **few) == expected
+    names = "selection_law_constants", "selection_law_errors"
+    constants, errors = (rarefeat.read_table("docs", name).iloc[0] for name in names)
+    assert errors["parameter"] == "all"
+    values = {"error": errors["error"], "replicas": 20}
+    expected = predict_critical_frequency(constants["kappa"], constants["gamma"], **values)
+    assert predict_critical_frequency(replicas=20) == expected
     assert f"{NAME}: gamma: must be a number" in refusal(predict_critical_frequency, kappa=1.0)

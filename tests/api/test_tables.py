@@ -16,7 +16,7 @@ from rarefeat.run.metadata import build_origin, write_product
         ({"name": None}, "read_table: name: must be a text, got None"),
         (
             {"results": "docs", "name": "fate_lat"},
-            "is no published table (did you mean 'fate_late'",
+            "is no published table (did you mean 'fate_shares'",
         ),
         ({"name": "x" * 300 + "_grid"}, "is the name of no table"),
         ({"name": "../tables/paper_grid"}, "is the name of no table"),
@@ -72,6 +72,6 @@ def test_find_schema_by_name(name, schema):
 
 def test_published_tables_are_those_of_the_pages(tmp_path, monkeypatch):
     """Also from a folder without a clone."""
-    expected = pd.read_csv("docs/tables/fate_late.csv")
+    expected = pd.read_csv("docs/tables/fate_shares.csv")
     monkeypatch.chdir(tmp_path)
-    pd.testing.assert_frame_equal(rarefeat.read_table("docs", "fate_late"), expected)
+    pd.testing.assert_frame_equal(rarefeat.read_table("docs", "fate_shares"), expected)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from rarefeat.api.arguments import (
     argument_names,
@@ -48,8 +48,8 @@ def predict_critical_frequency(
     ----------
     kappa, gamma : float, optional
         The two constants of the model: a replica learns the feature with probability
-        1 / (1 + exp(-gamma (x - log kappa))), where x is its margin. By default the published ones,
-        of the table `selection_law_constants`.
+        1 / (1 + exp(-gamma (x - log kappa))), where x is its margin. By default both are those of
+        the published table `selection_law_constants`.
     sigma : float
         Standard deviation of the noise of a token.
     study : str
@@ -57,8 +57,8 @@ def predict_critical_frequency(
     config : Project, optional
         What `load_config` returns; `config/config.yaml` by default.
     error : float, optional
-        Mean absolute error of the model in regimes that it was not fitted on, for the interval; by
-        default the published one, of the table `selection_law_errors`.
+        Mean absolute error of the model in regimes that it was not fitted on, for the interval. By
+        default that of the published table `selection_law_errors`; 0 with constants of your own.
     outside : bool
         Predict also outside of the ranges in which the model was tested.
     replicas : int
@@ -96,11 +96,12 @@ def predict_critical_frequency(
     rarefeat.core.errors.RarefeatError: predict_critical_frequency: K is 64, and not 128, where the
     model was not tested; say outside=True to predict there
     """
-    published = published_constants()
-    kappa, gamma, error = (
-        published[name] if value is None else value
-        for name, value in (("kappa", kappa), ("gamma", gamma), ("error", error))
-    )
+    if kappa is None and gamma is None:
+        (constants,) = read_published_table("selection_law_constants").to_dict("records")
+        kappa, gamma = constants["kappa"], constants["gamma"]
+        errors = read_published_table("selection_law_errors").set_index("parameter")["error"]
+        error = float(errors["all"]) if error is None else error
+    error = 0.0 if error is None else error
     for name, value in (("kappa", kappa), ("gamma", gamma), ("replicas", replicas)):
         if check_finite(CALLER, name, value) <= 0:
             raise RarefeatError(f"{CALLER}: {name}: must be above 0, got {shorten_repr(value)}")
@@ -123,16 +124,8 @@ def predict_critical_frequency(
         raise RarefeatError(
             f"{CALLER}: {reason}, where the model was not tested; say outside=True to predict there"
         )
-    fit = model.LogisticFit(math.log(kappa), float(gamma))
+    fit = model.LogisticFit(math.log(cast(float, kappa)), float(cast(float, gamma)))
     return model.estimate_critical_frequency(point, fit, error, replicas)
-
-
-def published_constants() -> dict[str, float]:
-    """Return kappa, gamma and the mean absolute error of the model, as they are published."""
-    constants = read_published_table("selection_law_constants").iloc[0]
-    errors = read_published_table("selection_law_errors")
-    (error,) = errors.loc[errors["parameter"] == "all", "error"]
-    return {"kappa": constants["kappa"], "gamma": constants["gamma"], "error": error}
 
 
 def check_effect(changes: Mapping[str, Any]) -> None:
