@@ -167,8 +167,8 @@ SUFFIXES = {"encoders": "safetensors", "trajectories": "parquet", "probes": "par
 OUTPUTS = [RESULTS / f"{folder}/{CELL}.{suffix}" for folder, suffix in SUFFIXES.items()]
 
 
-def test_value_changed_back_is_restored_unless_without_cache(project):
-    """Also where jobs are forced."""
+def test_value_changed_back_is_restored_unless_forced(project):
+    """A forced job runs."""
 
     def restored(*arguments: str, weight: float = 0.05, **keys: int) -> list[bool]:
         configs = overlay(project, training={"lambda": weight}, **keys)
@@ -188,7 +188,7 @@ def test_value_changed_back_is_restored_unless_without_cache(project):
     assert planned_jobs(project, "--", *OUTPUTS, **configs) == {}
     linked = {path.stat().st_ino for path in (project / RESULTS / ".cache").iterdir()}
     assert {(project / path).stat().st_ino for path in OUTPUTS} <= linked
-    assert restored("--forceall", store_gb=0) == [False, False]
+    assert restored("--forceall") == [False, False]
     assert contents() == first
 
 

@@ -72,6 +72,8 @@ RUN_JOB = (
 
 onstart:
     as_workflow_error(results_folder.acquire, RESULTS)
+    if any(re.fullmatch(r"-[fFR]|--force\w*", word) for word in sys.argv):
+        os.environ[output_cache.FORCED] = "yes"
     # A server that has the packages loaded runs the jobs of this machine.
     if workflow.local_exec and (name := fork_server.start()):
         os.environ.update(RAREFEAT_FORK_SERVER=name)

@@ -16,8 +16,9 @@ from rarefeat.run.job import Job
 from rarefeat.run.metadata import machine, packages
 from rarefeat.storage.sealed_files import atomic_write, verify
 
-FOLDER, ROOM_GB = "RAREFEAT_CACHE", "RAREFEAT_CACHE_GB"
-"""Variables that a run sets for its jobs: the folder (no cache without it), and its room."""
+FOLDER, ROOM_GB, FORCED = "RAREFEAT_CACHE", "RAREFEAT_CACHE_GB", "RAREFEAT_CACHE_FORCED"
+"""Variables that a run sets for its jobs: the folder (no cache without it), its room, and whether
+jobs are forced: they run, and replace their entries."""
 NOTE = "from the output cache"
 """First words of the log of a job whose outputs were there."""
 
@@ -38,7 +39,7 @@ def cached_paths(job: Job, outputs: Iterable[Path]) -> dict[Path, Path]:
 def restore(job: Job, outputs: Iterable[Path]) -> bool:
     """Link the outputs of a job from the cache; return whether all of them were there, whole."""
     paths = cached_paths(job, outputs)
-    if not paths or not all(path.exists() for path in paths.values()):
+    if not paths or os.environ.get(FORCED) or not all(path.exists() for path in paths.values()):
         return False
     try:
         for path in paths.values():
