@@ -8,7 +8,9 @@ the same draws. Each row is of one setting and frequency; differences are paired
 """
 
 import argparse
+import itertools
 import math
+import multiprocessing
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,8 @@ NAME, NSR, D1 = "attention", 1.25, 200
 SCALES: tuple[Any, ...] = (0.0, "1/sqrt(d1)", 0.5, 1.0, 2.0)
 TRAINED = {"fixed": None, "trained": 0.0, "trained with decay": 1.0}
 """Settings of W_Q and W_K: fixed, or trained with this multiple of the neurons' weight decay."""
-EPS_MINS = (0.3, 0.5, 0.7)
+EPS_MINS, TRAINED_EPS_MINS = (0.3, 0.5, 0.7), (0.5,)
+KEYS = ("setting", "eps_min")
 
 
 def sample_latents(data: Data, eps_min: float, seeds: list[int]) -> Tensor:
@@ -47,28 +50,51 @@ def sample_latents(data: Data, eps_min: float, seeds: list[int]) -> Tensor:
     return torch.stack([latent_pairs(data.N, data.L, probability, draw) for draw in draws])
 
 
-def train_with_scale(
-    data: Data, training: Training, eps_min: float, seeds: list[int]
-) -> tuple[list[float], list[float]]:
+def measure_scale(config: str, eps_min: float, scale: Any, seeds: list[int]) -> pd.DataFrame:
     """Train the dense arm; return the largest cosine to the rare feature, and T1, by seed.
 
     Parameters
     ----------
-    data : Data
-        Hyper-parameters of the data.
-    training : Training
-        Hyper-parameters of the training, with the scale.
+    config : str
+        Path of the config.
     eps_min : float
         Frequency of the rare feature.
+    scale : float or str
+        `training.attention_scale`.
     seeds : list of int
         Seeds.
     """
+    torch.set_num_threads(1)
+    study = load(config).studies["paper"]
+    data, training = study.data, study.training.model_copy(update={"attention_scale": scale})
     latents, sigma = sample_latents(data, eps_min, seeds), math.sqrt(NSR / data.d1)
     arguments = NAME, "reduced", data, training, [Arm(arm="dense")], sigma, seeds, latents
     encoder = stage.pretrain(*arguments)[0]["dense"]
     dictionary = make_simulator("reduced", NAME, data.d, data.d1, training.m, seeds).dictionary
     cosines = absolute_cosines(encoder.weights, dictionary)[..., -1].amax(-1)
-    return cosines.tolist(), encoder.T1.double().tolist()
+    values = {"cosine": cosines.numpy(), "T1": encoder.T1.double().numpy()}
+    return pd.DataFrame({"setting": str(scale), "eps_min": eps_min, **values})
+
+
+def measure_trained(config: str, eps_min: float, setting: str, seed: int) -> dict[str, Any]:
+    """Train one replica with a setting of W_Q and W_K; return its metrics.
+
+    Parameters
+    ----------
+    config : str
+        Path of the config.
+    eps_min : float
+        Frequency of the rare feature.
+    setting : str
+        Key of `TRAINED`.
+    seed : int
+        Seed.
+    """
+    torch.set_num_threads(1)
+    study = load(config).studies["paper"]
+    data = study.data.model_copy(update={"d1": D1})
+    metrics = train_attention(data, study.training, eps_min, seed, TRAINED[setting])
+    return {"setting": setting, "eps_min": eps_min, **metrics}
 
 
 def train_attention(
@@ -169,43 +195,38 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--config", default="config/config.yaml")
-    parser.add_argument("--seeds", type=int, default=40, help="replicas of a scale")
-    parser.add_argument("--trained", type=int, default=8, help="replicas of trained matrices")
+    parser.add_argument("--seeds", type=int, default=20, help="replicas of a scale")
+    parser.add_argument("--trained", type=int, default=6, help="replicas of trained matrices")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--first-seed", type=int, default=9000)
     parser.add_argument("--publish", action="store_true", help="write docs/tables/attention.csv")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    study = load(args.config).studies["paper"]
-    data, training = study.data, study.training
-    small = data.model_copy(update={"d1": D1})
+    seeds = list(range(args.first_seed, args.first_seed + args.seeds))
+    scales = [(args.config, *task) for task in itertools.product(EPS_MINS, SCALES, [seeds])]
+    trained = [
+        (args.config, eps_min, setting, seed)
+        for eps_min in TRAINED_EPS_MINS
+        for setting in TRAINED
+        for seed in seeds[: args.trained]
+    ]
+    with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
+        by_scale = pool.starmap(measure_scale, scales, chunksize=1)
+        replicas = pool.starmap(measure_trained, trained, chunksize=1)
     rows = []
-    for eps_min in EPS_MINS:
-        seeds = list(range(args.first_seed, args.first_seed + args.seeds))
-        by_scale = {}
-        for scale in SCALES:
-            changed = training.model_copy(update={"attention_scale": scale})
-            cosines, T1 = train_with_scale(data, changed, eps_min, seeds)
-            by_scale[scale] = {"cosine": np.array(cosines), "T1": np.array(T1)}
-        rows += [
-            summarise(values, by_scale[1.0], what="scale", setting=str(scale), eps_min=eps_min)
-            for scale, values in by_scale.items()
-        ]
-        by_setting = {
-            setting: pd.DataFrame(
-                train_attention(small, training, eps_min, seed, decay)
-                for seed in seeds[: args.trained]
-            )
-            for setting, decay in TRAINED.items()
-        }
-        arrays = {
-            setting: {name: frame[name].to_numpy() for name in frame}
-            for setting, frame in by_setting.items()
-        }
-        rows += [
-            summarise(values, arrays["fixed"], what="trained", setting=setting, eps_min=eps_min)
-            for setting, values in arrays.items()
-        ]
-        print(pd.DataFrame(rows).to_string(index=False, float_format="%.3g"), flush=True)
+    for what, frame, default in (
+        ("scale", pd.concat(by_scale), "1.0"),
+        ("trained", pd.DataFrame(replicas), "fixed"),
+    ):
+        for eps_min, cells in frame.groupby("eps_min"):
+            arrays = {
+                setting: {name: cell[name].to_numpy() for name in cell if name not in KEYS}
+                for setting, cell in cells.groupby("setting", sort=False)
+            }
+            rows += [
+                summarise(values, arrays[default], what=what, setting=setting, eps_min=eps_min)
+                for setting, values in arrays.items()
+            ]
+    print(pd.DataFrame(rows).to_string(index=False, float_format="%.3g"))
     if args.publish:
         last = args.first_seed + args.seeds - 1
         origin = {"run": "benchmarks/attention.py", "commit": commit()}

@@ -145,6 +145,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=0, help="replicas to compare at a frequency")
+    parser.add_argument("--eps-min", type=float, nargs="+", default=[0.2, 0.35, 0.5, 0.65, 0.8])
+    parser.add_argument("--jobs", type=int, default=2, help="processes that compare")
     parser.add_argument("--publish", action="store_true", help="write docs/tables/kernel_*.csv")
     args = parser.parse_args()
 
@@ -167,11 +169,9 @@ def main() -> None:
     if rows:
         tables["kernel_times"] = pd.DataFrame(rows)
     if args.seeds:
-        grid = load(args.config).studies["paper"].grid
-        eps_mins = sorted({value for block in grid.values() for value in block.eps_min})
         seeds = list(range(args.seeds))
-        with context.Pool(1) as pool:
-            task = [(args.config, eps_min, seeds) for eps_min in eps_mins]
+        with context.Pool(args.jobs) as pool:
+            task = [(args.config, eps_min, seeds) for eps_min in args.eps_min]
             tables["kernel_differences"] = pd.DataFrame(pool.starmap(compare_results, task))
     for name, table in tables.items():
         print(table.to_string(index=False, float_format="%.3g"))

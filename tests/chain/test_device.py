@@ -223,7 +223,7 @@ def test_robust_cholesky_gpu_equals_cpu():
 @pytest.mark.parametrize("simulator", ["reduced", "direct"])
 def test_training_on_device_path_has_equal_distribution(simulator, everywhere, monkeypatch):
     """Metrics of the last step over many replicas, on the path of a GPU and of a CPU."""
-    seeds, at = list(range(40)), small_training(T=30)
+    seeds, at = list(range(40)), small_training(T=30, kernel="torch")
     latents = synthesise("device", SMALL_DATA, 0.5, seeds)
 
     def measured():
