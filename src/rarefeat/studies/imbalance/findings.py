@@ -49,7 +49,9 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
         others = select_rows(tables["paper_fates"], sigma=sigma, fate="learned")
         every = pool(fates, others)
         pooled = enumerate_words(
-            f"{interval(single_row(every, eps_min=eps), 'share', 0, times=100)} %" for eps in shown
+            f"{interval(single_row(every, eps_min=eps), 'share', 0, times=100)} % at {eps:g} times"
+            for eps in shown
+            if eps in set(others["eps_min"])
         )
         sentences[0] += (
             f" These seeds were set aside for it; with the {others['n'].max()} others of the grid"
