@@ -118,7 +118,7 @@ def test_primary_studies_of_theory_have_own_seeds():
         assert not used & seeds(name), name
 
 
-def test_every_claim_has_one_record_and_contradicted_ones_come_first():
+def test_every_claim_has_a_record_contradicted_ones_first():
     records = claim_records(TABLE, BY_ID)
     assert sorted(record["id"] for record in records) == sorted(BY_ID)
     verdicts_of = [record["verdict"] for record in records]

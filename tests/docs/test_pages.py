@@ -48,12 +48,14 @@ def of_this_project(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors that a forge gives the headings of a page."""
+    """The anchors of the headings of a page, and of the rows of the table beside it."""
     tokens = MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8"))
     texts = [
         tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"
     ]
-    return {
+    table = path.with_name("table.html")
+    rows = re.findall(r'<tr id="([^"]*)"', table.read_text()) if table.exists() else []
+    return set(rows) | {
         re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", text).lower()).replace(" ", "-")
         for text in texts
     }

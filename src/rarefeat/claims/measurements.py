@@ -203,11 +203,11 @@ def describe_missing_premise(row: Measurement, claim: Claim) -> str:
     if not claim.premise or row.varied:
         return ""
     premise = claim.premise
-    found = estimate_mean([] if row.premise is None else row.premise)
-    low, high = found.interval()
+    estimate = estimate_mean([] if row.premise is None else row.premise)
+    low, high = estimate.interval()
     if premise.above < low and high < premise.below:
         return ""
     ends = ((name, getattr(premise, name)) for name in ("above", "below"))
     required = " and ".join(f"{name} {end:g}" for name, end in ends if np.isfinite(end))
-    measured = f"is {found.value:.3g} [{low:.3g}, {high:.3g}]" if found.n else "was not measured"
-    return f"{PREMISE_TEXT}: {premise.quantity} {measured}, and must be {required}"
+    value = f"is {estimate.value:.3g} [{low:.3g}, {high:.3g}]" if estimate.n else "was not measured"
+    return f"{PREMISE_TEXT}: {premise.quantity} {value}, and must be {required}"

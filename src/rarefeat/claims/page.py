@@ -118,11 +118,11 @@ def describe_power(claim: Claim, claims_of_paper: int) -> str:
     level = ALPHA_LEVEL / claims_of_paper
     # Paired replicas have their exact test against a mean of 0.
     edge = claim.threshold if claim.kind == BINARY and claim.side == "above" else 0.0
-    found = detectable(claim.seeds, claim.kind, claim.test, level, edge)
-    if found != found:
+    distance = detectable(claim.seeds, claim.kind, claim.test, level, edge)
+    if distance != distance:
         return f"{claim.seeds} seeds, too few to show it whatever they are"
     unit = "of the seeds" if claim.kind in (BINARY, PAIRED) else "standard deviations between seeds"
-    amount = f"{100 * found:.0f} %" if claim.kind in (BINARY, PAIRED) else f"{found:.2g}"
+    amount = f"{100 * distance:.0f} %" if claim.kind in (BINARY, PAIRED) else f"{distance:.2g}"
     return f"{claim.seeds} seeds, which show a distance of {amount} {unit} nine times in ten"
 
 
@@ -231,11 +231,11 @@ def strip(record: dict, key: str) -> str:
     """Return the other regimes as a strip of their verdicts; empty for any other key."""
     if key != "elsewhere_in_words":
         return ""
-    parts = (
+    segments = (
         f'<i data-verdict="{verdict}" style="flex:{count}" title="{verdict}: {count}"></i>'
         for verdict, count in record["elsewhere"].items()
     )
-    return f'<span class="strip">{"".join(parts)}</span>'
+    return f'<span class="strip">{"".join(segments)}</span>'
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:

@@ -17,7 +17,17 @@ def text(description: str, among: tuple[str, ...] = ()) -> pa.Column:
 
 
 def count(description: str, unit: str = "replicas", least: int | None = 0) -> pa.Column:
-    """Return a column of whole numbers, at least `least` if given."""
+    """Return a column of whole numbers.
+
+    Parameters
+    ----------
+    description : str
+        Meaning.
+    unit : str
+        Unit.
+    least : int, optional
+        Smallest value, if there is one.
+    """
     check = None if least is None else at_least(least)
     return column("int64", check, unit=unit, description=description)
 

@@ -126,7 +126,19 @@ def p_value_above(estimate: Estimate, bound: float, kind: str = "number") -> np.
 
 
 def _p_value_above(estimate: Estimate, bound: float, kind: str, lowest: float) -> np.ndarray:
-    """Compute the p-value of `p_value_above` for a quantity with a lowest value, or with none."""
+    """Compute the p-value of `p_value_above` for a quantity with a lowest value, or with none.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Mean, standard error, degrees of freedom and n; scalars or arrays.
+    bound : float
+        Bound.
+    kind : str
+        Kind of quantity.
+    lowest : float
+        Lowest value of the quantity; infinite where it has none.
+    """
     value, error, n = (
         np.asarray(field, dtype=float) for field in (estimate.value, estimate.error, estimate.n)
     )
@@ -424,8 +436,10 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     blurred = (table["resolution"] > 0) & (half_width > table["resolution"])
     hopeless = np.array(
         [
-            kind in (BINARY, PAIRED) and not is_decidable(n, low, high, kind, at)
-            for n, low, high, kind, at in zip(table["n"], lows, highs, kinds, level, strict=True)
+            kind in (BINARY, PAIRED) and not is_decidable(n, low, high, kind, strictest)
+            for n, low, high, kind, strictest in zip(
+                table["n"], lows, highs, kinds, level, strict=True
+            )
         ],
         dtype=bool,
     )

@@ -71,12 +71,12 @@ def error_rates(law: str, n: int, studies: int = STUDIES) -> pd.DataFrame:
     kind, mean, draw = LAWS[law]
     rng, wrong = np.random.default_rng([n, *law.encode()]), {}
     for block in range(0, studies, BLOCK):
-        found = estimates_of(draw(rng, (min(BLOCK, studies - block), n)))
+        estimate = estimates_of(draw(rng, (min(BLOCK, studies - block), n)))
         with np.errstate(divide="ignore", invalid="ignore"):
             student = np.where(
-                found.error > 0, stdtr(n - 1, (found.value - mean) / found.error), 0.5**n
+                estimate.error > 0, stdtr(n - 1, (estimate.value - mean) / estimate.error), 0.5**n
             )
-        for test, p in (("rate", p_value_below(found, mean, kind)), ("student", student)):
+        for test, p in (("rate", p_value_below(estimate, mean, kind)), ("student", student)):
             for level in LEVELS:
                 key = test, level
                 wrong[key] = wrong.get(key, 0) + int((p < LEVELS[level]).sum())

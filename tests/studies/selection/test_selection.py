@@ -334,7 +334,7 @@ def planted_help(shift: float, silent: float = 0.2) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_arms_that_open_gates_are_tested_only_where_gates_are_silent():
+def test_opened_gates_are_tested_where_gates_are_silent():
     rows = list(claims.help_measurements("help", planted_help(-0.2, silent=0.0)))
     for claim in ("H-reopened", "H-revived", "H-cost"):
         assert verdict_of(rows, claim) == NO_PREMISE, claim

@@ -181,7 +181,7 @@ def test_each_oracle_has_its_own_rows():
     assert oracles(lambda ratio: ratio)["18-alpha", "T5", "oracle_gated"] == CONTRADICTED
 
 
-def test_an_oracle_of_a_feature_that_is_not_learned_has_no_premise():
+def test_oracle_of_an_unlearned_feature_has_no_premise():
     found = oracles(lambda ratio: 1.0, learned=0.1)
     assert set(found) == {NO_PREMISE}
 

@@ -175,8 +175,8 @@ def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> li
             ResultRow(seed, T, "prediction_excess", (predicted - bound / 2)[:, 1:].max())
         )
         # Below this the error is rounding, and the bound says nothing of it.
-        told = bound > 2 * math.log(torch.finfo(torch.double).eps) + math.log(n)
-        below = torch.where(told, rounded - bound, -torch.inf)[:, 1:]
+        visible = bound > 2 * math.log(torch.finfo(torch.double).eps) + math.log(n)
+        below = torch.where(visible, rounded - bound, -torch.inf)[:, 1:]
         results.append(ResultRow(seed, T, "rounded_excess", below.max()))
         for t in range(0, T + 1, EVERY):
             results.append(ResultRow(seed, t, "log_error", exact[:, t].mean(), bound[:, t].mean()))
