@@ -16,7 +16,7 @@ from rarefeat.run.metadata import build_origin, write_product
         ({"name": None}, "read_table: name: must be a text, got None"),
         (
             {"results": "docs", "name": "fate_lat"},
-            "is no published table (did you mean 'fate_shares'",
+            "is no published table (did you mean '",
         ),
         ({"name": "x" * 300 + "_grid"}, "is the name of no table"),
         ({"name": "../tables/paper_grid"}, "is the name of no table"),
