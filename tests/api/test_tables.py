@@ -15,7 +15,7 @@ from rarefeat.run.metadata import build_origin, write_product
         ({"results": None, "name": "paper_grid"}, "read_table: results: must be a text or a path"),
         ({"name": None}, "read_table: name: must be a text, got None"),
         (
-            {"results": "docs", "name": "fate_lat"},
+            {"results": "docs", "name": "fate_shars"},
             "is no published table (did you mean '",
         ),
         ({"name": "x" * 300 + "_grid"}, "is the name of no table"),
