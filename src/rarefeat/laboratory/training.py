@@ -187,6 +187,10 @@ class PairSource:
     ):
         self.namespace, self.data, self.training, self.seeds = namespace, data, training, seeds
         self.sigma, self.fresh, self.device = sigma, learner.fresh, training.device
+        if data.balance:
+            raise RarefeatError(
+                f"data.balance: learners have none, got {data.balance}; write a data law or a loss"
+            )
         choice = load_choice("data_law", learner.data_law, DATA_LAWS)
         self.law = bind_options("data_law", choice, learner.data_options, {"L": data.L})
         simulator = make_simulator("direct", namespace, data.d, data.d1, training.m, seeds)
