@@ -23,13 +23,13 @@ rule choose_rate:
 
 
 # One learner at one frequency.
-rule learn:
+rule train_learner:
     input:
         rates=rules.choose_rate.output.rates,
     output:
         readouts="<results>/readouts/{study}/learner={learner}/pairs={pairs}/eps_min={eps_min}/seeds={seeds}.parquet",
     log:
-        "<results>/logs/learn/{study}/learner={learner}/pairs={pairs}/eps_min={eps_min}/seeds={seeds}.log",
+        "<results>/logs/train_learner/{study}/learner={learner}/pairs={pairs}/eps_min={eps_min}/seeds={seeds}.log",
     wildcard_constraints:
         study=any_of(PROJECT.studies_of(LEARN)),
         learner=r"[^/]+",

@@ -27,6 +27,7 @@ LEARN = Stage(
     LearnerStudy.training_config,
     ("readouts.parquet",),
     (CHOOSE_RATE,),
+    rule="train_learner",
 )
 CLAIM_STUDY = "which_learners"
 """The study that the claims are about."""
