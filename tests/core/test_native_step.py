@@ -247,7 +247,10 @@ def test_cache_folder_is_temporary_for_read_only_environments(tmp_path, monkeypa
     monkeypatch.setattr(native_numerics.sys, "prefix", str(tmp_path / "absent"))
     assert native_numerics.cache_folder().startswith(str(tmp_path / "rarefeat-native-"))
     monkeypatch.setattr(native_numerics.sys, "prefix", str(tmp_path))
-    assert native_numerics.cache_folder() == native_numerics.cache_folder()
+    folder = native_numerics.cache_folder()
+    assert folder == native_numerics.cache_folder()
+    monkeypatch.setattr(native_numerics, "JITTERS", (1e-3,))
+    assert native_numerics.cache_folder() != folder
 
 
 def test_a_native_kernel_of_the_direct_simulator_is_refused():

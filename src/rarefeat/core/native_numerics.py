@@ -9,6 +9,7 @@ fill; they return how many words are used up then. The module also says how and 
 """
 
 import contextlib
+import hashlib
 import math
 import os
 import sys
@@ -29,9 +30,14 @@ from rarefeat.core.simulators import JITTERS
 
 
 def cache_folder() -> str:
-    """Return a folder of this user for compiled code: in the environment, or a temporary one."""
+    """Return a folder of this user for compiled code: in the environment, or a temporary one.
+
+    It is named by the code, as numba does not see that a function of another file has changed.
+    """
+    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("native_*.py"))]
+    digest = hashlib.sha256(b"".join([*sources, repr(JITTERS).encode()])).hexdigest()[:12]
     for parent in (sys.prefix, tempfile.gettempdir()):
-        folder = Path(parent, f"rarefeat-native-{os.getuid()}")
+        folder = Path(parent, f"rarefeat-native-{digest}-{os.getuid()}")
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
             # What lies there is run, so nobody else may have put it there.
