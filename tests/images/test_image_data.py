@@ -556,6 +556,16 @@ def test_grey_images_get_three_channels(tmp_path):
     assert np.array_equal(train[1], IMAGES[1])
 
 
+def test_postscript_is_no_image(tmp_path):
+    """Pillow would start Ghostscript for it, whatever the name of the file."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (32, 32)).save(buffer, "EPS")
+    for name in ("train-0.parquet", "test-0.parquet"):
+        write_parquet(tmp_path / name, [buffer.getvalue()] * 2, [0, 1])
+    data = ImageData(format="cifar_parquet", folder=str(tmp_path))
+    assert "row 0: cannot be decoded as an image" in refusal(read_images, data)
+
+
 def test_damaged_parquet(tmp_path):
     contents = [encoded(pixels) for pixels in IMAGES[:4]]
     train, test = tmp_path / "train-0.parquet", tmp_path / "test-0.parquet"

@@ -511,7 +511,7 @@ def train(
     (point,) = chosen.cells()
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     settings = (chosen.draws, chosen.simulator, chosen.data, chosen.training)
-    with progress_display(progress):
+    with progress_display(bool(progress)):
         latents = synthesise(chosen.draws, chosen.data, eps_min, [seed])["train"]
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
     config_of_job = chosen.pretrain_config(point)

@@ -227,7 +227,7 @@ def train_learners(
     (only,), (point,) = chosen.arms, chosen.cells()
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     settings = learner, chosen.data, chosen.training
-    with progress_display(progress):
+    with progress_display(bool(progress)):
         result = train_replicas(chosen.draws, *settings, only, sigma, eps_min, replicas)
     source = PairSource(chosen.draws, *settings, sigma, replicas)
     d, n_rare = chosen.data.d, len(chosen.data.minority)

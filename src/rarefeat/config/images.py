@@ -42,6 +42,7 @@ class ImageData(Section):
     size: int = Field(
         default=0,
         ge=0,
+        le=4096,
         description="side in pixels that the files of an image folder are brought to",
     )
     train_list: str = Field(

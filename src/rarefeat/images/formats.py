@@ -28,6 +28,8 @@ from rarefeat.run.cli_helpers import progress
 Files = list[tuple[str, str]]
 """Files in their order, each as (label, path); the label says what it stands for."""
 
+IMAGE_FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+"""Formats that are decoded, by their content; Pillow starts Ghostscript for EPS."""
 FETCH_AGAIN = "download it again, as `make fetch` does"
 
 
@@ -105,7 +107,8 @@ def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
     images = None
     for row, (name, file) in enumerate(progress(files, len(files), "images")):
         try:
-            with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
+            content = io.BytesIO(file) if isinstance(file, bytes) else file
+            with Image.open(content, formats=IMAGE_FORMATS) as image:
                 check_frames(image)
                 coloured = colours(ImageOps.exif_transpose(image))
         except RarefeatError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.images.formats import entries
+from rarefeat.images.formats import IMAGE_FORMATS, entries
 from rarefeat.storage.sealed_files import write_file
 
 PARTS = ("train", "test")
@@ -17,11 +17,10 @@ PARTS = ("train", "test")
 def class_images(folder: Path) -> dict[str, list[Path]]:
     """List the images of each class by the name of its subfolder, both in order.
 
-    Images are the files that Pillow reads by their suffix; hidden files and folders are left out.
+    Images are files with a suffix of IMAGE_FORMATS; hidden files and folders are left out.
     """
-    suffixes = {
-        suffix for suffix, kind in Image.registered_extensions().items() if kind in Image.OPEN
-    }
+    kinds = Image.registered_extensions().items()
+    suffixes = {suffix for suffix, kind in kinds if kind in IMAGE_FORMATS}
     images_of = {}
     for subfolder in sorted(
         path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")

@@ -50,7 +50,7 @@ def render_front_page(project: Project, states: Mapping[str, str]) -> str:
 def draw_thumbnail(path: Path, title: str) -> str:
     """Return a small picture of a figure with its title, as HTML that holds the picture."""
     buffer = io.BytesIO()
-    with Image.open(path) as image:
+    with Image.open(path, formats=["PNG"]) as image:
         image.thumbnail((WIDTH, WIDTH))
         image.save(buffer, "png")
     # In short lines, since reStructuredText takes none of more than 10,000 characters.

@@ -221,7 +221,7 @@ def read_job_metadata(path: Path) -> dict[str, Any] | None:
                         "__metadata__"
                     ][KEY]
             case ".png":
-                with Image.open(path) as image:
+                with Image.open(path, formats=["PNG"]) as image:
                     text = image.info[KEY]  # .text would decode all of it
             case ".md" | ".html":
                 *_, text = re.findall(rf"\n<!-- {KEY} (.*) -->\n".encode(), path.read_bytes())
