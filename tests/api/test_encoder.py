@@ -156,6 +156,7 @@ def test_encoder_former_names_warn():
         (lambda encoder: encoder([[1], [2, 3]]), "encoder: samples: must be numbers, got"),
         (lambda encoder: encoder([]), "encoder: samples: must be tokens (..., L, P) with P of at"),
         (lambda encoder: encoder.save(5), "save: path: must be a text or a path, got 5"),
+        (lambda encoder: encoder.save("."), "save: path: must be a file, got '.'"),
         (lambda encoder: rarefeat.load("nothing"), "load: nothing does not exist"),
         (lambda encoder: rarefeat.load(__file__), "holds no saved encoder; load_encoder reads"),
     ],

@@ -295,7 +295,7 @@ class Encoder(FormerNames):
         """
         tokens, p = samples.tokens if isinstance(samples, Batch) else samples, self.weights.shape[1]
         try:
-            tokens = torch.as_tensor(tokens, dtype=torch.float32)
+            tokens = torch.as_tensor(tokens, dtype=torch.float32).to_dense()
         except (TypeError, ValueError, RuntimeError) as error:
             line = f"encoder: samples: must be numbers, got {shorten_repr(samples)}"
             raise RarefeatError(line) from error
@@ -344,7 +344,8 @@ class Encoder(FormerNames):
         path : str or Path
             The file; one that is there is replaced.
         """
-        check_type("save", "path", path, str, Path)
+        if Path(check_type("save", "path", path, str, Path)).is_dir():
+            raise RarefeatError(f"save: path: must be a file, got {shorten_repr(str(path))}")
         metrics = list(dict.fromkeys(self.trajectory["metric"]))
         names = (*TrainedEncoder._fields, "dictionary")
         tensors = {name: torch.as_tensor(getattr(self, FIELDS.get(name, name))) for name in names}
