@@ -81,4 +81,5 @@ KIND = StudyKind(
     inherits=SHARED_TRAINING_KEYS,
     claim_inputs=claim_inputs,
     by_default=False,
+    question="Does the lock of InfoNCE stand under other losses, encoders and optimisers?",
 )

@@ -1,0 +1,113 @@
+"""The study of learners: its rates, outcomes, frequencies and claims on planted tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import of_size
+
+from rarefeat.config.cells import cell
+from rarefeat.run.job import Job
+from rarefeat.studies.learners.claims import CONTRASTS, measure
+from rarefeat.studies.learners.config import LearnerStudies
+from rarefeat.studies.learners.lockout import (
+    frequency_rows,
+    half_frequency,
+    outcomes,
+    thresholds,
+)
+from rarefeat.studies.learners.measure import best_rate
+
+EPS_MIN = np.array([0.25, 0.5, 0.75, 1.0])
+SEEDS = range(6)
+
+
+def planted(learner: str, learned_from: list[float], pairs: str = "returning") -> pd.DataFrame:
+    """Return readouts of three features: each seed has learned the last from its frequency on."""
+    rows = []
+    for eps_min in EPS_MIN:
+        for seed, start in zip(SEEDS, learned_from, strict=True):
+            rare = 0.7 if eps_min >= start else 0.1
+            for feature, r2 in enumerate((0.8, 0.8, rare)):
+                rows.append(
+                    {
+                        "learner": learner, "pairs": pairs, "eps_min": eps_min, "eta": 0.1,
+                        "seed": seed, "feature": feature, "r2": r2, "r2_shuffled": -0.01,
+                        "cosine": r2, "norm": 1.0, "rank": 3.0, "loss": 1.0, "diverged": 0.0,
+                    }
+                )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_half_frequency_interpolates_and_is_censored():
+    shares = np.array([[0, 0, 1, 1], [0.5, 0.6, 1, 1], [0, 0.25, 0.5, 0.2], [0, 0.1, 0.2, 0.4]])
+    frequencies = half_frequency(shares, EPS_MIN)
+    assert frequencies == pytest.approx([0.625, 0.25, 0.75, np.inf])
+
+
+def test_outcomes_compare_the_rare_with_frequent_features():
+    table = outcomes(planted("a", [0.5] * 6), n_rare=1)
+    by_frequency = table.groupby("eps_min")["learned"].mean()
+    assert by_frequency.tolist() == [0, 1, 1, 1]
+    assert table["r2_frequent"].eq(0.8).all()
+    broken = planted("a", [0.5] * 6)
+    broken.loc[broken["seed"] == 0, ["r2", "cosine"]] = np.nan
+    table = outcomes(broken, n_rare=1)
+    assert table[table["seed"] == 0][["learned", "aligned"]].isna().all().all()
+
+
+def test_frequencies_have_intervals_and_bounds():
+    tables = [planted("mixed", [0.5, 0.5, 0.5, 0.75, 0.75, 1.0]), planted("all", [0.25] * 6)]
+    tables.append(planted("none", [2.0] * 6))
+    rows = pd.DataFrame(frequency_rows(outcomes(pd.concat(tables), 1)))
+    rows = rows[rows["measure"] == "readout"].set_index("learner")
+    assert rows.loc["all", ["frequency", "bound"]].tolist() == [0.25, "at most"]
+    assert rows.loc["none", ["frequency", "bound"]].tolist() == [1.0, "above"]
+    mixed = rows.loc["mixed"]
+    assert mixed["frequency"] == pytest.approx(0.5)
+    assert mixed["ci_low"] <= mixed["frequency"] < mixed["ci_high"]
+    assert mixed["n"] == len(SEEDS)
+
+
+def test_thresholds_rise_with_the_frequency_of_learning():
+    values = thresholds(outcomes(planted("a", [0.25, 0.5, 0.75, 1.0, 2.0, 2.0]), 1))
+    assert values["a", "returning"].tolist() == pytest.approx([0.25, 0.375, 0.625, 0.875, 1, 1])
+
+
+def test_best_rate_is_the_smallest_of_equals_that_are_finite():
+    def table(*r2: float) -> pd.DataFrame:
+        return pd.DataFrame({"r2": r2})
+
+    tables = {0.1: table(0.5, 0.6), 0.3: table(0.798, 0.8), 1.0: table(0.8, 0.8)}
+    assert best_rate(tables) == 0.3
+    assert best_rate(tables | {3.0: table(0.99, np.nan)}) == 0.3
+    assert best_rate({1.0: table(np.nan), 0.1: table(np.nan)}) == 0.1
+
+
+@pytest.fixture(scope="module")
+def section() -> LearnerStudies:
+    return of_size("").sections["learners"]
+
+
+@pytest.mark.parametrize("is_true", [True, False])
+def test_claims_follow_planted_thresholds(section, is_true):
+    late, early = [0.75, 0.75, 1.0, 1.0, 0.75, 1.0], [0.25, 0.25, 0.25, 0.5, 0.25, 0.25]
+    first, others = (late, early) if is_true else (early, late)
+    tables = [planted("infonce", first), planted("infonce", first[::-1], "fresh")]
+    tables += [planted(name, others) for name in CONTRASTS.values()]
+    readouts = pd.concat([*tables, planted("barlow_twins", first)])
+    job = Job(stage="", config={"learners": section.model_dump(by_alias=True)})
+    rows = measure({"which_learners_readouts": readouts}, job)
+    for row in rows:
+        if row.claim in CONTRASTS and row.regime.axes["pairs"] == "returning":
+            assert (row.values.mean() > 0) == is_true, row.claim
+    assert {"B-infonce", "B-barlow", "B-fresh"} <= {row.claim for row in rows}
+
+
+def test_cells_and_rates_are_declared_as_the_issue_asks(section):
+    study = section.studies["which_learners"]
+    assert len(study.eps_min) == 10
+    assert study.seeds >= 20
+    assert study.pairs == ["returning", "fresh"]
+    config = study.rate_config(cell(learner="adam", pairs="fresh", eps_min=0.1))
+    assert config["learner"].optimiser == "adam"
+    assert config["rates"] == study.rates
