@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import refusal
+from conftest import quick, refusal
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -230,3 +230,11 @@ def test_a_role_says_what_is_measured_of_a_study():
 
 GRID = {"one": {"eps_min": [1.0], "sigma": [0.05], "arms": ["dense"]}}
 MINE = {"role": "stages", "training": {"history": True}, "grid": GRID}
+
+
+def test_name_of_a_run_is_its_folder_and_in_figures():
+    plain, other = quick(), quick(name="other_noise")
+    assert other.results == f"{plain.results}/other_noise"
+    name = next(iter(other.figures))
+    assert other.figure_job(name).size_note.startswith("run other_noise; a run of size quick")
+    assert "other_noise" not in plain.figure_job(name).size_note

@@ -192,6 +192,24 @@ def test_bad_loss_is_refused(settings, loss, words):
     assert words in message
 
 
+class Clipped(torch.optim.SGD):
+    """SGD with gradients that are clipped by the norm over all replicas."""
+
+    def step(self):
+        nn.utils.clip_grad_norm_(self.param_groups[0]["params"], 0.1)
+        super().step()
+
+
+def optimiser_of_lists(parameters, lr, weight_decay):
+    return parameters
+
+
+def test_bad_optimiser_is_refused(settings):
+    assert "depends on the others" in refusal(run, settings, optimiser=Clipped)
+    message = refusal(run, settings, optimiser=optimiser_of_lists)
+    assert message.startswith("optimiser optimiser_of_lists: fails: AttributeError")
+
+
 def test_unknown_choice_or_option_is_refused(settings):
     message = refusal(run, settings, loss="infonse")
     assert "must be one of infonce," in message

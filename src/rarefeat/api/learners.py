@@ -229,7 +229,8 @@ def train_learners(
     settings = learner, chosen.data, chosen.training
     with progress_display(bool(progress)):
         result = train_replicas(chosen.draws, *settings, only, sigma, eps_min, replicas)
-    source = PairSource(chosen.draws, *settings, sigma, replicas)
+    on_cpu = chosen.training.model_copy(update={"device": "cpu"})
+    source = PairSource(chosen.draws, learner, chosen.data, on_cpu, sigma, replicas)
     d, n_rare = chosen.data.d, len(chosen.data.minority)
     return Learners(
         pd.DataFrame(measure_learners(result, chosen.draws, learner, source)),

@@ -183,3 +183,40 @@ def check_loss(name: str, loss: Callable, views: tuple[Tensor, ...]) -> None:
     check_tensor(name, result, ())
     if not result.requires_grad:
         raise RarefeatError(f"{name}: has no gradient in the embeddings; compute it of f_x")
+
+
+def check_optimiser(name: str, build: Callable[[list[Tensor]], torch.optim.Optimizer]) -> None:
+    """Check that an optimiser steps a replica as it does beside another one.
+
+    Parameters
+    ----------
+    name : str
+        The optimiser, in messages.
+    build : callable
+        Builds it from a list of parameters.
+
+    Raises
+    ------
+    RarefeatError
+        If it fails, or mixes the entries of a parameter, as a norm over all of them does.
+    """
+    g = torch.Generator().manual_seed(0)
+    start, gradients = torch.randn(2, 3, generator=g), torch.randn(4, 2, 3, generator=g)
+
+    def steps(rows: list[int]) -> Tensor:
+        parameter = start[rows].clone().requires_grad_()
+        with one_line_errors(name):
+            optimiser = build([parameter])
+            for gradient in gradients:
+                parameter.grad = gradient[rows].clone()
+                optimiser.step()
+        return parameter.detach()
+
+    before = random_states()
+    alone, beside = steps([1]), steps([0, 1])[1:]
+    if random_states() != before:
+        raise RarefeatError(f"{name}: draws from a global generator; it must not draw")
+    if not are_same(alone, beside):
+        raise RarefeatError(
+            f"{name}: a replica's step depends on the others; treat each entry by itself"
+        )

@@ -599,12 +599,10 @@ def train_by_autograd(
     if thresholds and training.bias.rule in ("follow", "grow"):
         values[thresholds].requires_grad_(False)
     choice = load_choice("optimiser", learner.optimiser, OPTIMISERS)
-    build = bind_options("optimiser", choice, learner.optimiser_options, {})
-    optimiser = build(
-        [value for name, value in values.items() if name != thresholds],
-        lr=training.eta,
-        weight_decay=training.lambda_,
-    )
+    rates = {"lr": training.eta, "weight_decay": training.lambda_}
+    build = partial(bind_options("optimiser", choice, learner.optimiser_options, {}), **rates)
+    border.check_optimiser(f"optimiser {choice_name(learner.optimiser)}", build)
+    optimiser = build([value for name, value in values.items() if name != thresholds])
     bias_rule = make_bias_rule(training.bias, data.d, training.eta)
     masks = NeuronMasks(namespace, source, arm) if arm.named.rule else None
     noise = make_generators(namespace, seeds, stream_names.NOISE, device)

@@ -56,7 +56,9 @@ def train_and_measure(
     rows: list[dict[str, Any]] = []
     for first in range(0, len(seeds), size):
         chunk = seeds[first : first + size]
-        source = PairSource(draws, learner, data, training, sigma, chunk)
+        # Embeddings are measured on the processor, wherever they were trained.
+        on_cpu = training.model_copy(update={"device": "cpu"})
+        source = PairSource(draws, learner, data, on_cpu, sigma, chunk)
         if eta is None:
             learners = untrained_learners(draws, learner, source)
         else:
