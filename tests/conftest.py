@@ -241,7 +241,10 @@ def verdicts_of(kind: str, measured: Iterable[Measurement]) -> pd.DataFrame:
 def make_cells(results: Path, stage: Stage, name: str, study: Any) -> None:
     """The files of every cell and block of a study, as the workflow has its stage write them."""
     function = load_function(stage.function)
-    for cell in study.cells():
+    cells = study.cells()
+    if stage.axes is not None:
+        cells = dict.fromkeys(cell.restrict_to(*stage.axes) for cell in cells)
+    for cell in cells:
         for block in study.blocks():
             job = stage.job(name, study, cell, block)
             result = function(JobInputs(job, results), job)

@@ -60,6 +60,8 @@ QUANTITIES = {
         risk_last="the same of the last task, the rare one where there is one",
         complexity="Rademacher complexity (F.75) of probes of the first task with `at` labels and"
                    " |u*| = 1; stated: leading term of (F.91)",
+        complexity_gap="distance of the complexity from that leading term; stated: the lemma's"
+                       " bound of it (F.93), its constant read as 1",
     ),
     "modular_addition": metric_descriptions(
         margin_ratio="normalised margin over the whole table, over gamma* of Theorem 4.9, after"
