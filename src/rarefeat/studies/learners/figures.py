@@ -24,6 +24,9 @@ ENDS = {"at most": "<", "above": ">"}
 """Markers of frequencies beyond the grid."""
 
 
+BEFORE = "(b) before training"
+
+
 def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Draw from which frequency on each learner learns, and how well it learns frequent features.
 
@@ -47,7 +50,7 @@ def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     for row, name in enumerate(order):
         before = rates.loc[(rates["learner"] == name) & (rates["eta"] == 0), "r2"]
         if len(before):
-            right.plot(before.mean(), row, "x", color=GREY, label="_" * bool(row) + "all, before")
+            right.plot(before.mean(), row, "x", color=GREY, label="_" * bool(row) + BEFORE)
         for pairs, group in learners[learners["learner"] == name].groupby("pairs"):
             look = LOOKS[pairs, "readout"]
             mean, _, low, high, _ = student_interval(group["r2_frequent"].to_numpy())
@@ -58,10 +61,14 @@ def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     right.set(xlabel="$R^2$ of a readout", xlim=(min(0, *right.get_xlim()), 1))
     right.set_title("(b) the frequent features", loc="left")
     n = int(frequencies["n"].max()) if len(frequencies) else 0
-    figure.legend(
-        *ax.get_legend_handles_labels(), loc="outside lower left", ncols=4, title=f"{n} seeds"
-    )
-    right.legend(loc="lower left")
+    entries = zip(*ax.get_legend_handles_labels(), strict=True)
+    before = [
+        (handle, label)
+        for handle, label in zip(*right.get_legend_handles_labels(), strict=True)
+        if label == BEFORE
+    ]
+    handles, labels = zip(*entries, *before, strict=True)
+    figure.legend(handles, labels, loc="outside lower left", ncols=3, title=f"{n} seeds")
     return figure
 
 
