@@ -14,6 +14,7 @@ from conftest import refusal
 from session_code import define
 
 import rarefeat
+import rarefeat.api
 from rarefeat.core.torch_settings import torch_settings, workflow_settings
 from rarefeat.run.code_hashes import PackageSource
 

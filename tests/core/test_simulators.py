@@ -89,7 +89,7 @@ def gram(weights, d):
 def test_one_step_equals_pretrain_byte_for_byte(name, kind):
     """`one_step` of these tests is a step of `pretrain`: two steps, the second with a bias."""
     arm, data, seed, study = ARMS[name], tiny_data(d1=40), 5, "one step"
-    training = tiny_training(T=2, bias={"share": 0.5, "T1": 1})
+    training = tiny_training(T=2, bias={"share": 0.5, "T1": 1}, kernel="torch")
     latents = synthesise(study, data, 0.5, [seed])["train"]
     case = Case(
         data.d, training.m, data.L, training.K, data.d1, 0.2, arm, tau=0.7, eta=0.3, lambda_=0.05

@@ -10,6 +10,7 @@ NAMES = {
     "DICTIONARY": "dictionary",
     "MASK": "mask",
     "NOISE": "noise",
+    "OVERSAMPLING": "oversampling",
     "PROBE": "probe",
     "PROBE_NOISE": "probe noise",
     "RANDOM_MASK": "random mask",

@@ -203,6 +203,7 @@ def train_learners(
 
     Examples
     --------
+    >>> import torch
     >>> learners = rarefeat.train_learners(loss="barlow_twins", seeds=range(2), T=20, N=512, d1=32)
     >>> len(learners.table), tuple(learners(torch.zeros(5, 4, 32)).shape)
     (18, (2, 5, 30))
@@ -288,6 +289,7 @@ def stream_pairs(
 
     Examples
     --------
+    >>> import torch
     >>> pairs = rarefeat.stream_pairs(K=32, N=512, d1=50)
     >>> loader = torch.utils.data.DataLoader(pairs, batch_size=None)
     >>> [tuple(item.shape) for item in next(iter(loader))]

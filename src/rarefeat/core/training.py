@@ -340,7 +340,8 @@ def make_kernel(
 ) -> Kernel:
     """Choose the functions of a training step.
 
-    Native functions serve the reduced simulator on a CPU, and round otherwise than torch.
+    Native functions serve the reduced simulator on a CPU with at least as many dimensions beyond
+    the span as neurons, and round otherwise than torch.
     Everything else trains in torch.
 
     Parameters
@@ -358,7 +359,14 @@ def make_kernel(
     -------
     Kernel
     """
-    if name != "torch" and type(simulator) is ReducedSimulator and is_on_cpu(simulator.dictionary):
+    # With fewer dimensions beyond the span than neurons the factors of a step are singular, which
+    # only torch's are made for.
+    if (
+        name != "torch"
+        and type(simulator) is ReducedSimulator
+        and is_on_cpu(simulator.dictionary)
+        and simulator.nu >= simulator.m
+    ):
         # numba takes a third of a second to import.
         from rarefeat.core.native_step import make_native_kernel
 
