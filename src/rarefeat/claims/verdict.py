@@ -434,14 +434,9 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     table[["decided_low", "decided_high"]] = clip_to_range(deciding, table)
     half_width = (table["decided_high"] - table["decided_low"]) / 2
     blurred = (table["resolution"] > 0) & (half_width > table["resolution"])
+    rows = zip(table["n"], lows, highs, kinds, level, strict=True)
     hopeless = np.array(
-        [
-            kind in (BINARY, PAIRED) and not is_decidable(n, low, high, kind, strictest)
-            for n, low, high, kind, strictest in zip(
-                table["n"], lows, highs, kinds, level, strict=True
-            )
-        ],
-        dtype=bool,
+        [row[3] in (BINARY, PAIRED) and not is_decidable(*row) for row in rows], dtype=bool
     )
     undecided = table["verdict"] == UNDECIDED
     table.loc[undecided & (blurred | hopeless), "verdict"] = TOO_FEW
