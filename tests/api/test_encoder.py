@@ -165,6 +165,18 @@ def test_encoder_refuses_in_one_line(call, line):
     assert line in refusal(call, rarefeat.train(T=1, N=128, progress=False))
 
 
+def test_metrics_are_those_of_any_precision():
+    """Of a network that is wide enough for a product of less precision."""
+    encoder = rarefeat.train(T=5, N=128, m=64, d1=200)
+    expected, cosines = encoder.metrics, encoder.cosines
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert encoder.metrics == expected
+        assert torch.equal(encoder.cosines, cosines)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_neuron_history_refuses_unknown_neuron():
     encoder = rarefeat.train(T=1, N=128, history=True, progress=False)
     assert "neuron: must be from 0 to 29, got 30" in refusal(encoder.neuron_history, 30)

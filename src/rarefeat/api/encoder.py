@@ -152,6 +152,7 @@ class Encoder(FormerNames):
     training: Training = field(repr=False)
 
     @property
+    @entry_point
     def cosines(self) -> Tensor:
         """|<w_i, M_j>| / ||w_i||, of shape (m, d)."""
         return absolute_cosines(self.weights[None], self.dictionary[None])[0]
@@ -167,6 +168,7 @@ class Encoder(FormerNames):
         return log_spaced(self.training.T)
 
     @property
+    @entry_point
     def metrics(self) -> dict[str, float]:
         """Metrics of the neurons by name, those of Figures 1 and 2 among them."""
         metrics = alignment_metrics(

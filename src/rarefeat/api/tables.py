@@ -8,7 +8,7 @@ from pandera.pandas import DataFrameSchema
 
 from rarefeat.api.arguments import check_type
 from rarefeat.api.entry_points import entry_point
-from rarefeat.config.names import suggest
+from rarefeat.config.names import shorten_repr, suggest
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import resolve_path
 from rarefeat.report.published_tables import FOLDER, PublishedTables
@@ -76,7 +76,7 @@ def read_published_table(name: str) -> pd.DataFrame:
     if name not in tables:
         names = sorted(tables.origins)
         raise RarefeatError(
-            f"{CALLER}: name: {name!r} is no published table{suggest(name, names)}; there are"
+            f"{CALLER}: name: {shorten_repr(name)} is no published table{suggest(name, names)}; there are"
             f" {', '.join(names)}"
         )
     return tables[name]
@@ -92,6 +92,6 @@ def find_schema(name: str) -> DataFrameSchema:
         if re.fullmatch(re.sub(r"\\{\w+\\}", r"[^/\\0]{1,200}", re.escape(template)), name):
             return schema
     raise RarefeatError(
-        f"{CALLER}: name: {name!r} is the name of no table{suggest(name, tables)}; see"
+        f"{CALLER}: name: {shorten_repr(name)} is the name of no table{suggest(name, tables)}; see"
         " docs/reference/tables"
     )
