@@ -51,8 +51,9 @@ def test_outcomes_compare_the_rare_with_frequent_features():
     assert table["r2_frequent"].eq(0.8).all()
     broken = planted("a", [0.5] * 6)
     broken.loc[broken["seed"] == 0, ["r2", "cosine"]] = np.nan
+    broken.loc[broken["seed"] == 1, "diverged"] = 1.0
     table = outcomes(broken, n_rare=1)
-    assert table[table["seed"] == 0][["learned", "aligned"]].isna().all().all()
+    assert table[table["seed"] <= 1][["learned", "aligned"]].isna().all().all()
 
 
 def test_frequencies_have_intervals_and_bounds():
@@ -75,11 +76,12 @@ def test_thresholds_rise_with_the_frequency_of_learning():
 
 def test_best_rate_is_the_smallest_of_equals_that_are_finite():
     def table(*r2: float) -> pd.DataFrame:
-        return pd.DataFrame({"r2": r2})
+        return pd.DataFrame({"r2": r2, "diverged": 0.0})
 
     tables = {0.1: table(0.5, 0.6), 0.3: table(0.798, 0.8), 1.0: table(0.8, 0.8)}
     assert best_rate(tables) == 0.3
     assert best_rate(tables | {3.0: table(0.99, np.nan)}) == 0.3
+    assert best_rate(tables | {3.0: table(0.99, 0.99).assign(diverged=1.0)}) == 0.3
     assert best_rate({1.0: table(np.nan), 0.1: table(np.nan)}) == 0.1
 
 

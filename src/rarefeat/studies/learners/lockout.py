@@ -41,6 +41,9 @@ def outcomes(readouts: pd.DataFrame, n_rare: int) -> pd.DataFrame:
         Columns of the cell, eta, seed, diverged, r2_rare, r2_frequent, r2_shuffled, and `learned`
         and `aligned`, 0 or 1; NaN where the replica diverged, or has no neurons.
     """
+    # A replica that the chain has stopped keeps its last weights, and has an R^2.
+    is_sound = readouts["diverged"] == 0
+    readouts = readouts.assign(r2=readouts["r2"].where(is_sound))
     is_rare = readouts["feature"] > readouts["feature"].max() - n_rare
     keys = [*CELL, "eta", "seed", "diverged"]
     rare = (

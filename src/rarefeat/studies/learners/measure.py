@@ -106,7 +106,10 @@ def best_rate(tables: dict[float, pd.DataFrame]) -> float:
 
     Rates at which a replica diverged are left out, unless one did at all of them.
     """
-    means = {eta: table["r2"].mean(skipna=False) for eta, table in tables.items()}
+    means = {
+        eta: table["r2"].where(table["diverged"] == 0).mean(skipna=False)
+        for eta, table in tables.items()
+    }
     sound = {eta: mean for eta, mean in means.items() if mean == mean}
     if not sound:
         return min(means)
