@@ -155,7 +155,7 @@ def describe_mechanism(table: pd.DataFrame) -> list[str]:
             if result == outcome
         ]
         if changed:
-            text += f" {words} {enumerate_words(changed)}."
+            text += f" {words} {enumerate_words(changed, 'or where')}."
     return [text, describe_ties(rows), *describe_tokens(rows)]
 
 
