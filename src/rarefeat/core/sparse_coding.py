@@ -80,10 +80,31 @@ def latent_pairs(n: int, L: int, probability: Tensor, generator: torch.Generator
     d = len(probability)
     active = torch.rand(n, d, generator=generator, dtype=torch.float64) < probability
     sign = 1 - 2 * torch.randint(2, (n, d), generator=generator, dtype=torch.int8)
+    return spread_over_tokens(active * sign, L, generator)
+
+
+def spread_over_tokens(signs: Tensor, L: int, generator: torch.Generator) -> Tensor:
+    """Draw the tokens that keep each active feature, in both views of n pairs.
+
+    Parameters
+    ----------
+    signs : int8 Tensor of shape (n, d)
+        Sign of each feature in a pair; 0 where it is not active.
+    L : int
+        Tokens of a sample.
+    generator : torch.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    int8 Tensor of shape (n, 2, L, d)
+        Entries in {-1, 0, 1}.
+    """
+    n, d = signs.shape
     in_token = torch.rand(n, 2, L, d, generator=generator) < 0.5
     certain = torch.randint(L, (n, 2, 1, d), generator=generator)
     in_token.scatter_(2, certain, True)
-    return in_token * (active * sign)[:, None, None, :]
+    return in_token * signs[:, None, None, :]
 
 
 def aggregated_sign(latents: Tensor) -> Tensor:

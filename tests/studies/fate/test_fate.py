@@ -19,8 +19,9 @@ from rarefeat.run.job import Job
 from rarefeat.studies.fate import claims, critical_frequency, learning_times
 from rarefeat.studies.fate.config import AXES, DecayAndScale, LateLearning, LearningStudy
 from rarefeat.studies.fate.doc_tables import count_longer, select_stairs
+from rarefeat.studies.fate.draws import CellSettings, draw_latent_pairs
 from rarefeat.studies.fate.findings import findings
-from rarefeat.studies.fate.training import CellSettings, draw_latent_pairs, train_until_learned
+from rarefeat.studies.fate.training import train_until_learned
 
 FATE = of_size("quick").sections["fate"]
 REUSE = FATE.studies["reuse"]
@@ -114,6 +115,8 @@ def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> p
         diverged=0.0,
         cosine_looked=0.01,
         leak=0.01,
+        excess=0.01 if late else -0.01,
+        largest_leak=0.03 if late else 0.01,
         opened_trained=1.0,
         opened_fresh=1.0 - 0.01 * random.random(n),
         opened_without=0.1 * random.random(n),
@@ -124,22 +127,67 @@ def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> p
 def test_claims_on_the_sample_follow_planted_replicas(reuse, expected):
     n = 60
     finite = [planted(reuse, 8192, n=n), planted(False, 32768, n=n)]
-    untied = planted(False, latents="antithetic", n=n)
-    tables = {"reuse_fate": pd.concat([*finite, planted(False, 0, n=n)]), "untied_fate": untied}
-    section = SimpleNamespace(
-        studies=FATE.studies,
-        studies_with_role=lambda role: ["reuse", "untied"] if role == "point" else [],
-    )
-    rows = claims.measure(tables, job_with(section))
-    table = verdicts_of(
-        "fate", [row for row in rows if row.regime.study != "untied" or row.claim == "F-antithetic"]
-    )
-    primary = table[table["primary"]].set_index("claim_id")["verdict"]
-    for claim in ("F-late", "F-reuse", "F-antithetic"):
+    tables = {"reuse_fate": pd.concat([*finite, planted(False, 0, n=n)])}
+    primary = judge(tables)
+    for claim in ("F-late", "F-reuse"):
         assert primary[claim] == expected, claim
-    assert primary["F-kick"] == SUPPORTED
     if reuse:
-        assert primary[["F-feature", "F-selective", "F-passes"]].tolist() == [SUPPORTED] * 3
+        assert primary[["F-selective", "F-passes"]].tolist() == [SUPPORTED] * 2
+
+
+def judge(tables) -> pd.Series:
+    """Return the verdict of each primary claim that some tables of point studies have."""
+    names = [name.removesuffix("_fate") for name in tables]
+    section = SimpleNamespace(studies=FATE.studies, studies_with_role=lambda role: names)
+    rows = claims.measure(tables, job_with(section))
+    declared = load_claims("fate").claims
+    table = verdicts_of(
+        "fate", [row for row in rows if declared[row.claim].primary.study == row.regime.study]
+    )
+    return table[table["primary"]].set_index("claim_id")["verdict"]
+
+
+@pytest.mark.parametrize("matters", [True, False])
+def test_claims_on_the_drawing_follow_planted_replicas(matters):
+    """Each way that matters takes late learning away, or brings it to fresh pairs."""
+    late = {"plain": True, "new_signs": not matters, "new_tokens": not matters}
+    late |= {"planted_ties": matters, "replacement": not matters}
+    tables = {
+        "mechanism_fate": pd.concat(planted(value, 8192, name, 60) for name, value in late.items()),
+        "mechanism_fresh_fate": planted(False, 0, n=60),
+    }
+    primary = judge(tables)
+    needed, enough = (SUPPORTED, CONTRADICTED) if matters else (CONTRADICTED, SUPPORTED)
+    assert primary[["F-signs", "F-tokens", "F-ties"]].tolist() == [needed] * 3
+    assert primary[["F-signs-fresh", "F-tokens-fresh", "F-replacement"]].tolist() == [enough] * 3
+
+
+@pytest.mark.parametrize("matters", [True, False])
+def test_claims_on_removal_follow_planted_replicas(matters):
+    """The top pairs delay, or the random ones do."""
+    ways = [f"without_{which}_{k}" for which in ("top", "random") for k in (5, 15)]
+    random = np.random.default_rng(0)
+    cells = []
+    for name in ways:
+        cell = planted(("top" in name) != matters, 8192, name, 60)
+        cells.append(cell.assign(learned_at=cell["learned_at"] * 2 ** random.normal(0, 0.2, 60)))
+    primary = judge({"removal_fate": pd.concat(cells)})
+    expected = SUPPORTED if matters else CONTRADICTED
+    assert primary[["F-top-5", "F-top-15", "F-top-share"]].tolist() == [expected] * 3
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_predictor_claims_follow_planted_replicas(right):
+    """At each decay half of the points are late, so that no answer is better than a half."""
+    random, cells = np.random.default_rng(0), []
+    for N in (2048, 8192, 32768, 131072):
+        cell = planted(N < 10_000, N, n=24)
+        wrong = random.random(24) < 0.1
+        excess = np.where((cell["learned_at"].notna() == right) ^ wrong, 0.01, -0.01)
+        cells.append(cell.assign(excess=excess, leak=-1.0, kick=0.0))
+    primary = judge({"reuse_fate": pd.concat(cells)})
+    assert primary["F-neuron"] == (SUPPORTED if right else CONTRADICTED)
+    assert primary["F-border"] == CONTRADICTED
 
 
 def test_points_have_every_axis():
@@ -165,6 +213,9 @@ def test_every_declared_claim_is_measured(full):
         for name, study in section.studies_with_role("point").items()
     }
     tables["reuse_fate"] = pd.concat([planted(True, N) for N in section.studies["reuse"].N])
+    for name in ("mechanism", "removal"):
+        ways = section.studies[name].latents
+        tables[f"{name}_fate"] = pd.concat([planted(True, latents=way) for way in ways])
     tables["leak_fate"] = pd.concat([planted(True, N) for N in section.studies["leak"].N])
     tables["leak_noiseless_fate"] = planted(True, 0)
     timed = planted(True).assign(
@@ -185,7 +236,13 @@ def test_findings_name_decays_and_frequencies(full):
         cells = [
             planted(
                 late.get(point["lambda"], False), point["N"], point["latents"], study.seeds
-            ).assign(**point.values, T=study.training.T, cosine=0.0, count=300.0)
+            ).assign(
+                **point.values,
+                T=study.training.T,
+                cosine=0.0,
+                count=300.0,
+                **dict.fromkeys(("kick_size", "own_growth", "top_5", "top_15", "winner_rank"), 0.5),
+            )
             for point in study.points()
         ]
         tables[f"{name}_fate"] = pd.concat(cells)

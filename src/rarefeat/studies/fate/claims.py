@@ -9,6 +9,7 @@ import pandas as pd
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.run.job import Job
 from rarefeat.studies.fate.config import AXES, LateLearning, LearningStudy
+from rarefeat.studies.fate.growth import TOPS
 from rarefeat.studies.fate.learning_times import log_margin_limit, state_from_table
 
 MIN_PROBABILITY = 0.005
@@ -17,7 +18,6 @@ DECIDED_BY = 1000
 """Step after which a replica counts for F-decided."""
 PAIRED = {
     "F-reuse": ("reuse", "reuse", {"lambda": 0.02, "N": 8192}, {"lambda": 0.02, "N": 0}),
-    "F-antithetic": ("untied", "reuse", {"latents": "antithetic"}, {"lambda": 0.02, "N": 8192}),
     "F-apart": ("untied", "reuse", {"latents": "apart"}, {"lambda": 0.02, "N": 8192}),
     "F-noiseless": ("noiseless", "reuse", {"N": 8192}, {"lambda": 0.02, "N": 8192}),
     "F-leak-noise": ("leak_noiseless", "leak", {"N": 0}, {"lambda": 0.02, "eps_min": 0.3, "N": 0}),
@@ -27,6 +27,20 @@ PAIRED = {
 The quantity is having learned in the first minus in the second, by seed, up to the last step that
 both have.
 """
+BESIDE_PLAIN = {
+    "F-signs": "new_signs",
+    "F-tokens": "new_tokens",
+    "F-replacement": "replacement",
+}
+"""Ways of drawing that are compared with pairs as drawn, by claim."""
+BESIDE_FRESH = {
+    "F-signs-fresh": "new_signs",
+    "F-tokens-fresh": "new_tokens",
+    "F-ties": "planted_ties",
+}
+"""Ways of drawing that are compared with fresh pairs, by claim."""
+GRIDS = "reuse", "rarest", "leak", "shares"
+"""Grids of points that share their seeds, on which predictors are compared."""
 OVER_REGIMES = {"over": "drawn regimes"}
 
 
@@ -54,11 +68,15 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
             learned = [learned_by_seed(cell, T) for cell in cells]
             difference = learned[0] - learned[1]
             rows.append(measurement(claim, first, values[0], difference, **diverged(*cells)))
-    for name in [name for name in ("reuse", "rarest") if name in points]:
-        rows += border_measurements(name, points[name], section.studies[name])
+    if {"mechanism", "mechanism_fresh"} <= set(points):
+        rows += drawing_measurements(points["mechanism"], points["mechanism_fresh"])
+    if "removal" in points:
+        rows += removal_measurements(points["removal"])
+    grids = {name: points[name] for name in GRIDS if name in points}
+    rows += predictor_measurements(grids, section.studies)
     if "reuse" in points:
         for decay, table in points["reuse"].groupby("lambda"):
-            rows += sample_size_measurements(table, {"lambda": decay})
+            rows += passes_measurements(table, {"lambda": decay})
     if "fate_times" in tables:
         rows += time_measurements(tables["fate_times"], section)
         rows += critical_frequency_measurements(tables["fate_late"])
@@ -105,57 +123,96 @@ def cell_measurements(
     yield measurement(claim, study, regime, late.astype(float), **count)
     yield measurement("F-never", study, regime, learned.astype(float), **count)
     yield measurement("F-decided", study, regime, decided_late.astype(float), **count)
-    if regime["N"]:
-        difference = (rows["opened_trained"] - rows["opened_fresh"])[late]
-        yield measurement("F-feature", study, regime, difference)
     difference = (rows["opened_fresh"] - rows["opened_without"])[late]
     yield measurement("F-selective", study, regime, difference)
 
 
-def border_measurements(
-    name: str, table: pd.DataFrame, study: LearningStudy
+def drawing_measurements(table: pd.DataFrame, fresh: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure what the ways of drawing change, beside pairs as drawn and beside fresh ones."""
+    for N, pairs in table.groupby("N"):
+        by_way = dict(iter(pairs.groupby("latents")))
+        for claims, other, over in (
+            (BESIDE_PLAIN, by_way["plain"], {}),
+            (BESIDE_FRESH, fresh, {"over": "fresh"}),
+        ):
+            for claim, latents in claims.items():
+                difference = learned_by_seed(by_way[latents]) - learned_by_seed(other)
+                regime = {"latents": latents, "N": N, **over}
+                count = diverged(by_way[latents], other)
+                yield measurement(claim, "mechanism", regime, difference, **count)
+
+
+def removal_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure what the top pairs change, beside as many random ones."""
+    for N, pairs in table.groupby("N"):
+        by_way = dict(iter(pairs.groupby("latents")))
+        for k in TOPS:
+            both = by_way[f"without_top_{k}"], by_way[f"without_random_{k}"]
+            times = [censored_steps(cell) for cell in both]
+            regime, count = {"latents": f"without_top_{k}", "N": N}, diverged(*both)
+            delay = np.log2(times[0] / times[1])
+            yield measurement(f"F-top-{k}", "removal", regime, delay, **count)
+            if k == max(TOPS):
+                share = learned_by_seed(both[0]) - learned_by_seed(both[1])
+                regime = {**regime, "over": "share"}
+                yield measurement("F-top-share", "removal", regime, share, **count)
+
+
+def censored_steps(table: pd.DataFrame) -> pd.Series:
+    """Return the step of learning by seed; T for those that never learn."""
+    return table.set_index("seed")["learned_at"].fillna(table["T"].iloc[0])
+
+
+def predictor_measurements(
+    grids: Mapping[str, pd.DataFrame], studies: Mapping[str, LearningStudy]
 ) -> Iterator[Measurement]:
-    """Measure how often the border predicts the learning outcome, over the points of a study.
+    """Measure how often each predictor without a fitted constant is right about late or never.
 
     Parameters
     ----------
-    name : str
-        Name of the study.
-    table : DataFrame
-        Its replicas; those that learned at once are left out.
-    study : LearningStudy
-        The study.
+    grids : mapping
+        Replicas of the grids that share their seeds, by study.
+    studies : mapping
+        Studies by name.
 
     Yields
     ------
     Measurement
-        Fraction of points predicted rightly, minus that of the better constant answer, by seed.
+        Fraction of points predicted rightly minus that of the best answer for each decay, or of the
+        border, by seed; of all grids together, and of each.
     """
-    undecided = table[~(table["learned_at"] <= study.looked)]
-    late = undecided["learned_at"].notna().to_numpy()
-    right = (log_margin_limit(state_from_table(undecided, study)) >= 0) == late
-    constant = late if late.mean() >= 0.5 else ~late
-    gain = pd.Series(right.astype(float) - constant, undecided["seed"]).groupby(level=0).mean()
-    yield measurement("F-border", name, {"over": "points"}, gain, **diverged(table))
-
-
-def sample_size_measurements(
-    table: pd.DataFrame, regime: Mapping[str, Any]
-) -> Iterator[Measurement]:
-    """Measure the claims over numbers of training pairs, at one decay."""
-    finite = table[table["N"] > 0]
-    kicks = np.log(finite.pivot(index="seed", columns="N", values="kick").dropna())
-    if kicks.shape[1] > 1:
-        log_N = np.log(kicks.columns.to_numpy(dtype=float))
-        slopes = (
-            (kicks.to_numpy() - kicks.to_numpy().mean(1, keepdims=True))
-            @ (log_N - log_N.mean())
-            / ((log_N - log_N.mean()) ** 2).sum()
+    tables = {}
+    for name, table in grids.items():
+        table = table[~(table["learned_at"] <= studies[name].looked)]
+        late = table["learned_at"].notna()
+        border = log_margin_limit(state_from_table(table, studies[name])) >= 0
+        tables[name] = table.assign(
+            late=late,
+            border=border == late,
+            neuron=(table["excess"] > 0) == late,
+            decay=(table["largest_leak"] > table["lambda"]) == late,
         )
-        values = pd.Series(slopes, kicks.index)
-        yield measurement("F-kick", "reuse", {**regime, "over": "N"}, values)
-    if {8192, 32768} <= set(finite["N"]):
-        large, small = (select_rows(finite, {"N": N}) for N in (32768, 8192))
+    if not tables:
+        return
+    everything = pd.concat(tables.values())
+    for name, table in [("reuse", everything), *tables.items()]:
+        often = table.groupby("lambda")["late"].transform("mean") >= 0.5
+        best = (table["late"] == often).astype(float)
+        over = {"over": "all points" if table is everything else "points"}
+        for claim, right, other in (
+            ("F-border", table["border"], best),
+            ("F-neuron", table["neuron"], best),
+            ("F-neuron-decay", table["decay"], best),
+            ("F-neuron-border", table["neuron"], table["border"].astype(float)),
+        ):
+            gain = (right.astype(float) - other).groupby(table["seed"]).mean()
+            yield measurement(claim, name, over, gain, **diverged(table))
+
+
+def passes_measurements(table: pd.DataFrame, regime: Mapping[str, Any]) -> Iterator[Measurement]:
+    """Measure what more pairs change at equal passes, at one decay."""
+    if {8192, 32768} <= set(table["N"]):
+        large, small = (select_rows(table, {"N": N}) for N in (32768, 8192))
         passes = int(large["T"].iloc[0]) / 32768
         gain = learned_by_seed(small, passes * 8192) - learned_by_seed(large)
         regime = {**regime, "over": "passes"}

@@ -13,10 +13,22 @@ from rarefeat.config.ranges import Range, latin_hypercube
 from rarefeat.config.section import Distinct, Section
 from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
 
-Latents = Literal["plain", "antithetic", "apart"]
+Latents = Literal[
+    "plain",
+    "new_signs",
+    "new_tokens",
+    "planted_ties",
+    "replacement",
+    "antithetic",
+    "apart",
+    "without_top_5",
+    "without_random_5",
+    "without_top_15",
+    "without_random_15",
+]
 AXES = ("latents", "N", "sigma", "share", "lambda", "eps_min")
 FRESH_SAMPLE = 8192
-"""Number of latent pairs that the growth terms are measured on where every step has fresh ones."""
+"""Latent pairs of a pass of the growth terms, fresh ones in each, where no pair comes back."""
 TRAINED_TOGETHER = ("share", "lambda")
 """Axes that tokens do not depend on: their values share the tokens of one cell."""
 
@@ -70,9 +82,13 @@ class LearningStudy(Section):
     training: Training
     latents: Distinct[Latents] = Field(
         min_length=1,
-        description="plain: as in all other studies; antithetic: each pair twice, the second time"
-        " with the sign of the rare feature flipped; apart: no other feature is active where the"
-        " rare one is",
+        description="plain: as in all other studies; new_signs, new_tokens: the sign of the rare"
+        " feature, or the tokens that hold each feature, are drawn at every visit of a pair;"
+        " planted_ties: fresh pairs, with the sign of the rare feature tied to others as in N"
+        " pairs; replacement: visits to pairs drawn with replacement; antithetic: each pair twice,"
+        " the second time with the sign of the rare feature flipped; apart: no other feature is"
+        " active where the rare one is; without_top_k, without_random_k: from the step `looked` on"
+        " the rare feature is taken out of the k pairs that pull a neuron most, or of k others",
     )
     N: Distinct[Annotated[int, Field(ge=0)]] = Field(
         min_length=1, description="training pairs; 0 for fresh pairs at every step"
@@ -125,6 +141,14 @@ class LearningStudy(Section):
                 f"N must be 0, or at least training.K = {self.training.K}, and even for antithetic"
                 f" latents, got {small[0]}"
             )
+        if 0 in self.N and set(self.latents) - {"plain", "antithetic", "apart"}:
+            raise ValueError(
+                f"latents must be plain, antithetic or apart for fresh pairs, N = 0, got"
+                f" {self.latents}"
+            )
+        alone = len(self.share) == len(self.lambda_) == 1
+        if not alone and any(name.startswith("without_") for name in self.latents):
+            raise ValueError("latents: without_... needs one share and one lambda")
         if self.looked % self.every or self.looked > self.training.T:
             raise ValueError(
                 f"looked must be a multiple of every = {self.every} up to T = {self.training.T},"

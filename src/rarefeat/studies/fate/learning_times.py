@@ -10,6 +10,7 @@ this memory acts with its own kick; a larger one, or fresh pairs, with the kick 
 the memory holds, which falls with their inverse root.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,7 +24,8 @@ from rarefeat.core.recorded_steps import log_spaced
 from rarefeat.run.job import Job
 from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.fate.config import AXES, FRESH_SAMPLE, LearningStudy, gate
-from rarefeat.studies.fate.tables import FATE_POINTS, FATE_SHARES, FATE_TIMES
+from rarefeat.studies.fate.growth import PASSES
+from rarefeat.studies.fate.tables import FATE_POINTS, FATE_SHARES, FATE_TIMES, GROWTH
 
 STEPS = np.unique(np.geomspace(1, 1e6, 400))
 """Steps after `looked` at which the model is evaluated to find when the gate opens."""
@@ -113,7 +115,7 @@ def state_from_table(table: pd.DataFrame, study: LearningStudy) -> StateAtMeasur
     gates = np.array([gate(study.data, share) for share in table["share"]])
     N, leak, decay = (table[name].to_numpy(dtype=float) for name in ("N", "leak", "lambda"))
     remembered = study.training.K / (study.training.eta * np.maximum(decay - leak, 1e-9))
-    sample = np.where(N > 0, N, FRESH_SAMPLE)
+    sample = np.where(N > 0, N, PASSES * FRESH_SAMPLE)
     kick = table["kick"].to_numpy() * np.sqrt(
         sample / np.minimum(np.where(N > 0, N, np.inf), remembered)
     )
@@ -189,7 +191,7 @@ def fate_points(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
     Inputs: `STUDY_fate` of the studies with the role `point`. Config: `courses`.
     """
     studies, rows = job.config_section("courses", dict[str, LearningStudy]), []
-    medians = ["leak", "kick", "border", "cosine_looked", "cosine", "count"]
+    medians = [*GROWTH, "border", "cosine_looked", "cosine", "count"]
     openings = ["opened_trained", "opened_fresh", "opened_without"]
     for name, study in studies.items():
         table = tables[f"{name}_fate"]
@@ -205,10 +207,18 @@ def fate_points(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
                     "at_once": int((group["learned_at"] <= study.looked).sum()),
                     "late": int(late.sum()),
                     **group[medians].median(),
+                    "step_quarter": learning_quantile(group["learned_at"], 0.25),
+                    "step_half": learning_quantile(group["learned_at"], 0.5),
                     **group.loc[late, openings].mean(),
                 }
             )
     return validate_sorted(FATE_POINTS, pd.DataFrame(rows))
+
+
+def learning_quantile(learned_at: pd.Series, share: float) -> float:
+    """Return the step by which a share of the replicas has learned; NaN where it never does."""
+    step = np.sort(learned_at.fillna(np.inf))[math.ceil(share * len(learned_at)) - 1]
+    return step if np.isfinite(step) else np.nan
 
 
 def clopper_pearson(ones: int, n: int) -> tuple[float, float]:

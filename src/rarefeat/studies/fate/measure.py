@@ -7,7 +7,8 @@ from rarefeat.core.training import replicas_per_batch
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fate.config import DecayAndScale
-from rarefeat.studies.fate.training import CellSettings, train_until_learned
+from rarefeat.studies.fate.draws import CellSettings
+from rarefeat.studies.fate.training import train_until_learned
 
 
 def measure_fate(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame]:

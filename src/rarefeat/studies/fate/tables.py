@@ -1,14 +1,29 @@
 """Schemas of the tables of the study of late learning."""
 
+from typing import get_args
+
 import pandera.pandas as pa
 
 from rarefeat.storage.schema import SHARE, at_least, column, schema
+from rarefeat.studies.fate.config import Latents
+from rarefeat.studies.fate.growth import TOPS
 
 STEPS, PER_STEP = "steps", "1 / (eta steps)"
+GROWTH = {
+    "leak": PER_STEP,
+    "kick": PER_STEP,
+    "kick_size": PER_STEP,
+    "excess": PER_STEP,
+    "largest_leak": PER_STEP,
+    "own_growth": PER_STEP,
+    **{f"top_{k}": "1" for k in TOPS},
+    "winner_rank": "1",
+}
+"""Columns on the growth of the rare feature at `looked`, with their units."""
 CELL = {
     "latents": column(
         str,
-        pa.Check.isin(["plain", "antithetic", "apart"]),
+        pa.Check.isin(get_args(Latents)),
         unit="",
         description="how the training pairs are drawn",
     ),
@@ -55,8 +70,11 @@ FATE = schema(
         ),
         "learned_at": nullable(
             STEPS,
-            "first evaluation at which a neuron has |cos| of at least 0.5 with the rare feature,"
-            " and has it at every evaluation from then on; null for never",
+            "first evaluation at which a neuron has |cos| above 0.9 with the rare feature, if one has"
+            " at least 0.5 at every evaluation from then on; null for never",
+        ),
+        "half_at": nullable(
+            STEPS, "first evaluation at which it is at least 0.5, and from then on; null for never"
         ),
         "ended_at": column(
             "int64",
@@ -70,13 +88,36 @@ FATE = schema(
         ),
         "leak": nullable(
             PER_STEP,
-            "growth rate of the projections of neurons on the rare feature at that step, without"
-            " decay: a slope over neurons",
+            "leak A_i, the growth rate of <w_i, M_rare> through open gates, without decay: the mean"
+            " over neurons at that step, weighted by their squares",
         ),
         "kick": nullable(
             PER_STEP,
-            "largest growth of such a projection over the norm, of neurons without the feature: the"
-            " effect of chance correlations of the sample",
+            "largest growth of such a projection over the norm, without the feature in any weight",
+        ),
+        "kick_size": nullable(
+            PER_STEP,
+            "root mean square of that growth over neurons, with the noise of ten passes subtracted",
+            at_least(0),
+        ),
+        "excess": nullable(
+            PER_STEP, "largest A_i - g_i of a neuron, g_i being the growth of its norm"
+        ),
+        "largest_leak": nullable(PER_STEP, "largest A_i of a neuron"),
+        "own_growth": nullable(PER_STEP, "g_i of the neuron of the largest excess"),
+        **{
+            f"top_{k}": nullable(
+                "1",
+                f"part of the leak of that neuron that the {k} pairs with most of it have, of those"
+                " with a positive one; null for fresh pairs",
+                SHARE,
+            )
+            for k in TOPS
+        },
+        "winner_rank": nullable(
+            "1",
+            "place of the neuron that is nearest to the feature at the last step, in the order of"
+            " A_i - g_i at `looked`; 1 for the largest",
         ),
         "cosine": nullable("1", "largest |cos| at the last step", SHARE),
         "count": nullable("pairs", "training pairs with the rare feature; null for fresh pairs"),
@@ -138,8 +179,7 @@ FATE_POINTS = schema(
             unit="replicas",
             description="replicas that learned it after that, by T",
         ),
-        "leak": nullable(PER_STEP, "as in the table of the study"),
-        "kick": nullable(PER_STEP, "as in the table of the study"),
+        **{name: nullable(unit, "as in the table of the study") for name, unit in GROWTH.items()},
         "border": nullable(
             "1",
             "limit of the cosine over that of the gate: learned late above 1; infinite where the"
@@ -148,6 +188,10 @@ FATE_POINTS = schema(
         "cosine_looked": nullable("1", "as in the table of the study", SHARE),
         "cosine": nullable("1", "as in the table of the study", SHARE),
         "count": nullable("pairs", "as in the table of the study"),
+        "step_quarter": nullable(
+            STEPS, "step by which a quarter of the replicas has learned it; null for never"
+        ),
+        "step_half": nullable(STEPS, "that of half of them"),
         "opened_trained": nullable("1", "mean over replicas that learned late", SHARE),
         "opened_fresh": nullable("1", "mean over replicas that learned late", SHARE),
         "opened_without": nullable("1", "mean over replicas that learned late", SHARE),

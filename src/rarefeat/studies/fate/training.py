@@ -1,149 +1,50 @@
 """Dense training of many replicas until each has learned the rare feature.
 
-The steps are those of the chain (imbalance_and_pruning, eq. (1)-(5)), with its latents or with
-latents that lack a correlation. No neuron is pruned.
+The steps are those of the chain (imbalance_and_pruning, eq. (1)-(5)), with the training pairs of
+`draws`. No neuron is pruned.
 
-Purposes of the random streams, in the namespace `draws`: weights, noise, complement, train, and
-the order of batches, as in the chain; looked (growth terms); answers (gate openings).
+Purposes of the random streams, in the namespace `draws`: weights, noise and complement, as in the
+chain; looked (growth terms); removal; answers (gate openings); and those of `draws`.
 """
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from rarefeat.chain.pretrain import batches
-from rarefeat.config.model import Data, Training
 from rarefeat.core.bias import BiasContext
 from rarefeat.core.encoder import attend, pre_activations
 from rarefeat.core.neurons import absolute_cosines
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import Generators, ReducedSimulator, make_simulator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
-from rarefeat.core.theory import activation_probability
-from rarefeat.core.thresholds import HALF_LEARNED
+from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
 from rarefeat.core.training import (
-    StepConfig,
+    Kernel,
     TrainState,
     apply_step,
-    forward,
     initial_state,
-    loss_gradient,
     make_kernel,
 )
 from rarefeat.run.cli_helpers import progress
-from rarefeat.studies.fate.config import FRESH_SAMPLE, DecayAndScale, Latents, gate
+from rarefeat.studies.fate.config import DecayAndScale, gate
+from rarefeat.studies.fate.draws import (
+    CellSettings,
+    TrainingSample,
+    draw_latent_pairs,
+    holds_rare,
+    remove_rare,
+)
+from rarefeat.studies.fate.growth import (
+    PASSES,
+    NeuronGrowth,
+    measure_neuron_growth,
+    summarise_growth,
+    top_pairs,
+)
 
 OPENING_PAIRS = 500
 """Pairs with, and pairs without, the rare feature that gate openings are measured on."""
-
-
-class CellSettings(NamedTuple):
-    """Settings that all replicas of a cell share."""
-
-    draws: str
-    """Namespace of the random streams."""
-    data: Data
-    training: Training
-    latents: Latents
-    N: int
-    """Training pairs; 0 for fresh latents at every step."""
-    sigma: float
-    eps_min: float
-
-    @property
-    def logit_scale(self) -> float:
-        """Scale of the attention's logits."""
-        return self.training.logit_scale(self.data.d1)
-
-    @property
-    def activation_probabilities(self) -> Tensor:
-        """Probability of each feature to be active in a sample, of shape (d,)."""
-        return activation_probability(
-            frequencies(self.data.d, self.data.minority, self.eps_min), self.data.C
-        )
-
-
-def draw_latent_pairs(
-    n: int, settings: CellSettings, rng: torch.Generator, rare: float | None = None
-) -> Tensor:
-    """Draw latent pairs of one replica.
-
-    Parameters
-    ----------
-    n : int
-        Number of pairs; even for antithetic latents.
-    settings : CellSettings
-        Settings of the cell.
-    rng : torch.Generator
-        Generator of the replica.
-    rare : float, optional
-        Probability of the rare feature; by default that of the settings.
-
-    Returns
-    -------
-    int8 Tensor of shape (n, 2, L, d)
-        Latents of both views.
-    """
-    probabilities = settings.activation_probabilities
-    if rare is not None:
-        probabilities[-1] = rare
-    if settings.latents == "antithetic":
-        half = latent_pairs(n // 2, settings.data.L, probabilities, rng)
-        flipped = half.clone()
-        flipped[..., -1] *= -1
-        return torch.cat([half, flipped])
-    pairs = latent_pairs(n, settings.data.L, probabilities, rng)
-    if settings.latents == "apart":
-        # Both views of a pair have the same active features, so `any` over views loses nothing.
-        has_rare = (pairs[..., -1] != 0).any(-1).any(-1)
-        pairs[has_rare, ..., :-1] = 0
-    return pairs
-
-
-class TrainingSample:
-    """Training pairs of the replicas that are still trained, one set for each seed."""
-
-    def __init__(self, settings: CellSettings, seeds: list[int]):
-        self.settings = settings
-        self.generators = [generator(settings.draws, seed, "train") for seed in seeds]
-        self.pairs, self.order = [], []
-        if N := settings.N:
-            self.pairs = [draw_latent_pairs(N, settings, rng) for rng in self.generators]
-            K = settings.training.K
-            self.order = [batches(settings.draws, [seed], N, K) for seed in seeds]
-
-    def batch(self) -> Tensor:
-        """Return the next K pairs of each seed, (S, 2 K, L, d), the first views first."""
-        if self.settings.N:
-            pairs = [
-                sample[next(order)[0]] for sample, order in zip(self.pairs, self.order, strict=True)
-            ]
-        else:
-            K = self.settings.training.K
-            pairs = [draw_latent_pairs(K, self.settings, rng) for rng in self.generators]
-        return torch.stack(pairs).transpose(1, 2).flatten(1, 2).float()
-
-    def iter_sample_batches(self, s: int, rng: torch.Generator) -> Iterator[Tensor]:
-        """Yield batches of the whole sample of a seed, (1, 2 K, L, d) each.
-
-        Their order, and the pairs where every step has fresh ones, are drawn from `rng` and do not
-        affect the training. The last pairs that do not fill a batch are left out.
-        """
-        settings, K = self.settings, self.settings.training.K
-        pairs = self.pairs[s] if settings.N else draw_latent_pairs(FRESH_SAMPLE, settings, rng)
-        order = torch.randperm(len(pairs), generator=rng)
-        for rows in order[: len(pairs) // K * K].split(K):
-            yield pairs[rows].transpose(0, 1).flatten(0, 1)[None].float()
-
-    def keep_replicas(self, indices: list[int]) -> None:
-        """Keep only the seeds at some indices."""
-        self.generators, self.pairs, self.order = (
-            [items[s] for s in indices] if items else []
-            for items in (self.generators, self.pairs, self.order)
-        )
 
 
 def rare_cosines(state: TrainState, simulator: ReducedSimulator) -> Tensor:
@@ -151,85 +52,9 @@ def rare_cosines(state: TrainState, simulator: ReducedSimulator) -> Tensor:
     return absolute_cosines(state.weights, simulator.dictionary)[..., -1]
 
 
-def rare_feature_gradient(
-    attended: Tensor, state: TrainState, config: StepConfig, d: int
-) -> Tensor:
-    """Compute the change of <w_i, M_rare> in a step of descent, per eta and without decay.
-
-    Parameters
-    ----------
-    attended : Tensor of shape (S, 2 K, L, P)
-        Attended tokens of a batch, the first views first.
-    state : TrainState
-        Weights and biases of the S replicas.
-    config : StepConfig
-        Batch size and temperature.
-    d : int
-        Number of features; the rare one is the last.
-
-    Returns
-    -------
-    Tensor of shape (S, m)
-    """
-    dense = forward(attended, state)
-    gradient = loss_gradient(dense, dense, state.bias, config)
-    return -(gradient.coefficients * attended[:, : config.K, :, d - 1, None]).sum((1, 2))
-
-
-class GrowthTerms(NamedTuple):
-    """Terms of the growth of the rare feature in the neurons of a replica, per unit of eta."""
-
-    leak: float
-    """Slope of the change of <w_i, M_rare> in <w_i, M_rare>, over the neurons."""
-    kick: float
-    """Largest change over the norm, of neurons without the feature: that of chance correlations."""
-
-
-def measure_growth_terms(
-    settings: CellSettings,
-    config: StepConfig,
-    state: TrainState,
-    simulator: ReducedSimulator,
-    batches: Iterator[Tensor],
-    noise: torch.Generator,
-) -> GrowthTerms:
-    """Measure leak and kick of one replica, as means over its sample.
-
-    The gradient is taken with the trained weights, and with weights without the rare feature on
-    the same noise; the difference is the part that is proportional to the feature.
-
-    Parameters
-    ----------
-    settings : CellSettings
-        Settings of the cell.
-    config : StepConfig
-        Batch size and temperature.
-    state : TrainState
-        State of the replica (S = 1).
-    simulator : ReducedSimulator
-        Simulator of one replica.
-    batches : iterator of Tensor of shape (1, 2 K, L, d)
-        Latents of the sample.
-    noise : torch.Generator
-        Generator of the noise of the tokens.
-    """
-    d = settings.data.d
-    weights = state.weights.clone()
-    weights[..., d - 1] = 0
-    without = state._replace(weights=weights)
-    gradients = []
-    for latents in batches:
-        attended = attend(
-            simulator.sample_tokens(latents, settings.sigma, [noise]), settings.logit_scale
-        )
-        both = [
-            rare_feature_gradient(attended, current, config, d)[0] for current in (state, without)
-        ]
-        gradients.append(torch.stack(both))
-    change, kicks = torch.stack(gradients).double().mean(0)
-    projection = state.weights[0, :, d - 1].double()
-    leak = ((change - kicks) * projection).sum() / projection.square().sum().clamp_min(1e-30)
-    return GrowthTerms(float(leak), float((kicks.abs() / state.weights[0].norm(dim=-1)).max()))
+def nearest_neuron(state: TrainState, simulator: ReducedSimulator) -> int:
+    """Return the neuron of a replica (S = 1) that is nearest to the rare feature."""
+    return int(rare_cosines(state, simulator)[0].argmax())
 
 
 def measure_gate_opening(
@@ -261,7 +86,7 @@ def measure_gate_opening(
         `opened_without`, the fraction of training samples with the feature, of fresh samples with
         it and of fresh samples without it for which the gate is open. NaN without such samples.
     """
-    nearest = int(rare_cosines(state, simulator)[0].argmax())
+    nearest = nearest_neuron(state, simulator)
     samples, count = {}, float("nan")
     if len(trained):
         has_rare = (trained[..., -1] != 0).any(-1)
@@ -303,6 +128,63 @@ class PerReplicaStepConfig(NamedTuple):
         return self._replace(lambda_=self.lambda_[s : s + 1])
 
 
+def measure_growth(
+    settings: CellSettings,
+    kernel: Kernel,
+    state: TrainState,
+    config: "PerReplicaStepConfig",
+    sample: TrainingSample,
+    s: int,
+    seed: int,
+) -> NeuronGrowth:
+    """Measure the growth of the rare feature in a replica, as means over PASSES of its sample.
+
+    Parameters
+    ----------
+    settings : CellSettings
+        Settings of the cell.
+    kernel : Kernel
+        Functions of a training step of one replica.
+    state : TrainState
+        State of the replica (S = 1).
+    config : PerReplicaStepConfig
+        Batch size and temperature.
+    sample : TrainingSample
+        Samples of all replicas.
+    s : int
+        Index of the seed in `sample`.
+    seed : int
+        Seed of the replica.
+    """
+    rng = generator(settings.draws, seed, "looked")
+    passes = (sample.iter_pass(s, rng) for _ in range(PASSES))
+    n = settings.N if settings.comes_back else 0
+    d = settings.data.d
+    return measure_neuron_growth(kernel, state, config, settings.sigma, d, passes, rng, n)
+
+
+def remove_pairs(settings: CellSettings, pairs: Tensor, growth: NeuronGrowth, seed: int) -> Tensor:
+    """Return the pairs of a replica with the rare feature taken out of those of the removal.
+
+    Parameters
+    ----------
+    settings : CellSettings
+        Settings of the cell, which say how many pairs, and whether the top ones or random ones.
+    pairs : int8 Tensor of shape (N, 2, L, d)
+        Training pairs.
+    growth : NeuronGrowth
+        Growth that the top pairs are chosen by.
+    seed : int
+        Seed of the replica.
+    """
+    which, k = settings.removal
+    if which == "top":
+        return remove_rare(pairs, top_pairs(growth, k))
+    with_rare = holds_rare(pairs).nonzero()[:, 0]
+    order = torch.randperm(len(with_rare), generator=generator(settings.draws, seed, "removal"))
+    return remove_rare(pairs, with_rare[order[:k]])
+
+
 def train_until_learned(
     settings: CellSettings,
     regimes: list[DecayAndScale],
@@ -314,8 +196,9 @@ def train_until_learned(
 ) -> list[dict]:
     """Train one replica per regime and seed until it has learned the rare feature.
 
-    A feature is learned where the cosine of a neuron is at least HALF_LEARNED, 0.5. A replica ends
-    when it has had the feature at every evaluation of `hold_steps` steps, or at step T. Replicas
+    A feature is learned where the cosine of a neuron has exceeded PURE_COSINE, 0.9, and been at
+    least HALF_LEARNED since. A replica ends when that has held for `hold_steps` steps, or at step
+    T. Replicas
     with the same seed see the same tokens. The result of a replica does not depend on the others.
 
     Parameters
@@ -355,6 +238,7 @@ def train_until_learned(
     replicas = [(seed, regime) for regime in regimes for seed in seeds]
     simulator = make_simulators(replicas)
     single = make_simulator("reduced", settings.draws, data.d, data.d1, training.m, [0])
+    single_kernel = make_kernel(training.kernel, single, single.sample_tokens, settings.logit_scale)
     weights = simulator.initial_weights(training.sigma_0, streams("weights"))
     state = initial_state(weights[seed_index])
     noise, complement = streams("noise"), streams("complement")
@@ -366,7 +250,8 @@ def train_until_learned(
         training.eta,
         torch.tensor([regime.lambda_ for _, regime in replicas]).double()[:, None, None],
     )
-    learned_at, growth, rows = [math.nan] * len(replicas), [{} for _ in replicas], []
+    learned_at, half_at, rows = [math.nan] * len(replicas), [math.nan] * len(replicas), []
+    looked, growth = [{} for _ in replicas], [None] * len(replicas)
 
     def bias_rule(context: BiasContext) -> Tensor:
         return torch.where((context.T1 >= 0)[:, None], gates * context.norms, 0.0)
@@ -377,17 +262,22 @@ def train_until_learned(
             remaining = []
             for s, ((seed, regime), cosine) in enumerate(zip(replicas, cosines, strict=True)):
                 if cosine < HALF_LEARNED:
-                    learned_at[s] = math.nan
-                elif math.isnan(learned_at[s]):
+                    half_at[s] = learned_at[s] = math.nan
+                elif math.isnan(half_at[s]):
+                    half_at[s] = step
+                if cosine > PURE_COSINE and math.isnan(learned_at[s]):
                     learned_at[s] = step
                 current = select_replica(state, s)
                 if step == measure_step:
-                    rng = generator(settings.draws, seed, "looked")
-                    sample_batches = sample.iter_sample_batches(int(seed_index[s]), rng)
-                    terms = measure_growth_terms(
-                        settings, config.select(s), current, single, sample_batches, rng
+                    index = int(seed_index[s])
+                    growth[s] = measure_growth(
+                        settings, single_kernel, current, config.select(s), sample, index, seed
                     )
-                    growth[s] = {"cosine_looked": cosine, "leak": terms.leak, "kick": terms.kick}
+                    looked[s] = {"cosine_looked": cosine, **summarise_growth(growth[s])}
+                    if settings.removal:
+                        sample.pairs[index] = remove_pairs(
+                            settings, sample.pairs[index], growth[s], seed
+                        )
                 has_held = hold_steps and step - learned_at[s] >= hold_steps
                 if not (has_held and step >= measure_step) and step < training.T:
                     remaining.append(s)
@@ -400,7 +290,9 @@ def train_until_learned(
                         "share": regime.share,
                         "lambda": regime.lambda_,
                         "learned_at": learned_at[s],
-                        **growth[s],
+                        "half_at": half_at[s],
+                        **looked[s],
+                        "winner_rank": growth[s].rank(nearest_neuron(current, single)),
                         "ended_at": step,
                         "cosine": cosine,
                         "T1": float(state.T1[s]),
@@ -414,8 +306,9 @@ def train_until_learned(
                 state = TrainState(*(tensor[remaining] for tensor in state))
                 gates = gates[remaining]
                 config = config._replace(lambda_=config.lambda_[remaining])
-                replicas, learned_at, growth = (
-                    [items[s] for s in remaining] for items in (replicas, learned_at, growth)
+                replicas, learned_at, half_at, looked, growth = (
+                    [items[s] for s in remaining]
+                    for items in (replicas, learned_at, half_at, looked, growth)
                 )
                 seeds_left, seed_index = seed_index[remaining].unique(return_inverse=True)
                 noise, complement = (

@@ -1,0 +1,110 @@
+"""Ways of drawing training pairs: what each keeps, and what it takes away."""
+
+import pytest
+import torch
+from conftest import of_size
+
+from rarefeat.core.randomness import generator
+from rarefeat.core.sparse_coding import aggregated_sign
+from rarefeat.studies.fate.draws import (
+    CellSettings,
+    TrainingSample,
+    draw_latent_pairs,
+    holds_rare,
+    plant_ties,
+    redraw_signs,
+    redraw_tokens,
+    remove_rare,
+    sign_ties,
+)
+
+REUSE = of_size("quick").sections["fate"].studies["reuse"]
+
+
+def settings(latents="plain", N=256, eps_min=1.0) -> CellSettings:
+    return CellSettings("test", REUSE.data, REUSE.training, latents, N, 0.05, eps_min)
+
+
+def draw(n: int = 4000, eps_min: float = 1.0) -> torch.Tensor:
+    return draw_latent_pairs(n, settings(eps_min=eps_min), generator("test", 1, "train"))
+
+
+def rng() -> torch.Generator:
+    return generator("test", 1, "visits")
+
+
+def test_redraw_signs_changes_the_rare_sign_alone():
+    pairs = draw()
+    visited = redraw_signs(pairs, rng())
+    assert (visited[..., :-1] == pairs[..., :-1]).all()
+    assert (visited[..., -1].abs() == pairs[..., -1].abs()).all()
+    first, second = (aggregated_sign(visited[:, view])[:, -1] for view in (0, 1))
+    assert (first == second).all()
+    kept = (aggregated_sign(pairs[:, 0])[:, -1] == first)[holds_rare(pairs)].double().mean()
+    assert 0.3 < kept < 0.7
+
+
+def test_redraw_tokens_keeps_features_and_signs():
+    pairs = draw()
+    visited = redraw_tokens(pairs, rng())
+    for view in (0, 1):
+        assert (aggregated_sign(visited[:, view]) == aggregated_sign(pairs[:, view])).all()
+    has = holds_rare(pairs)
+    same = (visited[has, ..., -1] == pairs[has, ..., -1]).flatten(1).all(1).double().mean()
+    assert same < 0.2
+
+
+def test_plant_ties_plants_those_of_a_sample():
+    """In the mean over many fresh pairs; the cut of the probability takes a little of them."""
+    ties = sign_ties(draw(2048, 0.3))
+    assert ties.abs().max() > 0.2
+    fresh = draw(400_000, 0.3)
+    planted = sign_ties(plant_ties(fresh, ties, rng()))
+    assert planted == pytest.approx(ties, abs=0.25)
+    shrunk = (planted @ ties) / ties.square().sum()
+    assert 0.8 < shrunk < 1.05
+    assert sign_ties(fresh).abs().max() < 0.12
+
+
+def test_remove_rare_leaves_all_else():
+    pairs = draw(50)
+    removed = remove_rare(pairs, torch.tensor([3, 7]))
+    assert not removed[[3, 7], ..., -1].any()
+    removed[[3, 7], ..., -1] = pairs[[3, 7], ..., -1]
+    assert (removed == pairs).all()
+
+
+@pytest.mark.parametrize(
+    ("latents", "comes_back", "varies"),
+    [
+        ("plain", True, False),
+        ("new_signs", True, True),
+        ("new_tokens", True, True),
+        ("planted_ties", False, True),
+    ],
+)
+def test_sample_visits_pairs_again(latents, comes_back, varies):
+    """The first epoch and the second have the same pairs, but for what a visit draws."""
+    sample = TrainingSample(settings(latents), [1])
+    K = REUSE.training.K
+    epochs = []
+    for _ in range(2):
+        pairs = [sample.batch()[0, :K].abs().amax(1) for _ in range(256 // K)]
+        epochs.append(sorted(map(tuple, torch.cat(pairs).tolist())))
+    assert (epochs[0] == epochs[1]) == comes_back
+    sample = TrainingSample(settings(latents), [1])
+    first, second = (sample.visit(0, sample.pairs[0], sample.visits[0]) for _ in range(2))
+    assert bool((first != second).any()) == varies
+
+
+def test_replacement_leaves_pairs_of_an_epoch_out():
+    sample = TrainingSample(settings("replacement"), [1])
+    K = REUSE.training.K
+    drawn = torch.cat([sample.next_pairs(0) for _ in range(256 // K)]).flatten(1)
+    assert len(drawn.unique(dim=0)) < len(sample.pairs[0].flatten(1).unique(dim=0))
+
+
+def test_removal_names_its_pairs():
+    assert settings("without_top_15").removal == ("top", 15)
+    assert settings("without_random_5").removal == ("random", 5)
+    assert settings("plain").removal is None

@@ -1,0 +1,91 @@
+"""Growth of the rare feature in single neurons, against the step itself."""
+
+import pytest
+import torch
+from conftest import of_size
+
+from rarefeat.core.randomness import generator
+from rarefeat.core.simulators import make_simulator
+from rarefeat.core.training import TrainState, make_kernel
+from rarefeat.studies.fate.config import DecayAndScale, gate
+from rarefeat.studies.fate.draws import CellSettings, TrainingSample
+from rarefeat.studies.fate.growth import NeuronGrowth, measure_neuron_growth, top_pairs
+from rarefeat.studies.fate.training import train_until_learned
+
+REUSE = of_size("quick").sections["fate"].studies["reuse"]
+TRAINING = REUSE.training
+SETTINGS = CellSettings("test", REUSE.data, TRAINING, "plain", 256, 0.05, 1.0)
+
+
+def neuron_state(rare: float) -> TrainState:
+    """Return neurons of one frequent feature each, with a cosine to the rare one, and a bias."""
+    simulator = make_simulator("reduced", "test", REUSE.data.d, REUSE.data.d1, TRAINING.m, [0])
+    weights = simulator.initial_weights(1e-3, [generator("test", 0, "weights")])
+    d = REUSE.data.d
+    features = torch.arange(TRAINING.m) % (d - 1)
+    weights[0, torch.arange(TRAINING.m), features] = 1.0
+    weights[0, :, d - 1] = rare * (1 - 2 * (torch.arange(TRAINING.m) % 2))
+    norms = weights.norm(dim=-1)
+    none = torch.zeros(1)
+    return TrainState(weights, gate(REUSE.data, 0.2) * norms, none, none.bool())
+
+
+def measure(state: TrainState, sigma: float = 0.0, n_passes: int = 2) -> NeuronGrowth:
+    simulator = make_simulator("reduced", "test", REUSE.data.d, REUSE.data.d1, TRAINING.m, [0])
+    kernel = make_kernel("torch", simulator, simulator.sample_tokens)
+    sample, rng = TrainingSample(SETTINGS, [1]), generator("test", 1, "looked")
+    passes = (sample.iter_pass(0, rng) for _ in range(n_passes))
+    return measure_neuron_growth(
+        kernel, state, TRAINING, sigma, REUSE.data.d, passes, rng, SETTINGS.N
+    )
+
+
+def test_leak_is_the_slope_of_the_change_in_the_projection():
+    """The change of <w_i, M_rare> by the gradient itself, at two sizes of the projection."""
+    small, large = (measure(neuron_state(rare)) for rare in (0.01, 0.02))
+    assert (small.leak > 0).any()
+    assert small.leak == pytest.approx(large.leak, rel=0.15, abs=2e-3)
+    assert small.pairs.sum(0) == pytest.approx(small.leak, rel=1e-5, abs=1e-9)
+
+
+def test_kick_is_the_change_without_the_feature():
+    first, second = (measure(neuron_state(rare)).kicks.mean(0) for rare in (0.01, 0.02))
+    assert first == pytest.approx(second, rel=1e-3, abs=1e-6)
+
+
+def test_kick_size_is_without_its_noise():
+    random, m, P = generator("test", 3, "noise"), 3000, 10
+    noise = torch.randn(P, m, generator=random, dtype=torch.float64)
+    one = torch.ones(m, dtype=torch.float64)
+    of_size = {}
+    for size in (0.0, 2.0):
+        growth = NeuronGrowth(one, one, one, size + noise, one, torch.zeros(0, m))
+        of_size[size] = growth.kick_size()
+    assert of_size[0.0] < 0.15
+    assert of_size[2.0] == pytest.approx(2, abs=0.15)
+
+
+def test_top_pairs_are_those_with_the_largest_pull():
+    pairs = torch.zeros(6, 2, dtype=torch.float64)
+    pairs[4, 0], pairs[1, 1], pairs[2, 0] = 1.0, 0.9, -5.0
+    one = torch.ones(2, dtype=torch.float64)
+    projection = torch.tensor([-0.1, 0.2], dtype=torch.float64)
+    growth = NeuronGrowth(projection, one, pairs.sum(0), one[None], 0 * one, pairs)
+    assert top_pairs(growth, 2).tolist() == [1, 4]
+    assert growth.excess.tolist() == pairs.sum(0).tolist()
+    assert growth.rank(0) == 2
+    assert growth.concentration(5) == 1.0
+
+
+@pytest.mark.parametrize("latents", ["without_top_5", "without_random_5"])
+def test_removal_changes_what_follows_alone(latents):
+    """Until the step `looked` a replica is that of pairs as drawn; afterwards it is not."""
+    rows = {}
+    for name in ("plain", latents):
+        training = TRAINING.model_copy(update={"T": 40})
+        cell = SETTINGS._replace(latents=name, training=training)
+        regime = DecayAndScale(share=0.2, lambda_=0.02)
+        (rows[name],) = train_until_learned(cell, [regime], 20, 20, 20, [1])
+    assert rows[latents]["excess"] == rows["plain"]["excess"]
+    assert rows[latents]["count"] < rows["plain"]["count"]
+    assert rows[latents]["cosine"] != rows["plain"]["cosine"]
