@@ -25,7 +25,7 @@ from rarefeat.studies.fate.training import train_until_learned
 
 FATE = of_size("quick").sections["fate"]
 REUSE = FATE.studies["reuse"]
-TRAINING = REUSE.training.model_copy(update={"T": 80})
+TRAINING = REUSE.training.model_copy(update={"T": 120})
 
 
 @pytest.fixture(scope="module")
