@@ -20,7 +20,7 @@ from rarefeat.cli import main
         ("accept nowhere", 1, "nowhere"),
         ("images nowhere", 1, "nowhere"),
         ("list figure", 0, " |cos| at least"),
-        ("predict-critical-frequency 0.8 10 m=60", 0, "0."),
+        ("predict-critical-frequency 0.8 10 m=60", 0, "eps_min=0."),
         (
             "predict-critical-frequency 0.8 10 'bias={share: 0.2}'",
             1,

@@ -228,7 +228,8 @@ def predict(
         raise RarefeatError(f"{wrong[0]}: must be KEY=VALUE, as in m=60")
     values = dict(change.split("=", 1) for change in changes)
     config = load(DEFAULT, *configfile)
-    click.echo(f"{predict_critical_frequency(kappa, gamma, sigma, config=config, **values):.4g}")
+    predicted = predict_critical_frequency(kappa, gamma, sigma, config=config, **values)
+    click.echo(" ".join(f"{name}={value:.4g}" for name, value in predicted._asdict().items()))
 
 
 main.command("predict-step", hidden=True, deprecated=True, params=predict.params)(predict.callback)

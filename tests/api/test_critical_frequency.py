@@ -1,7 +1,6 @@
 """The prediction of the critical frequency: its arguments, and where it warns."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -9,9 +8,9 @@ from conftest import refusal
 
 import rarefeat
 from rarefeat.api.critical_frequency import predict_critical_frequency
+from rarefeat.chain import critical_frequency as closed_form
 
 NAME = "predict_critical_frequency"
-LATE = {"late": [-2.0, -0.6, 0.0, 0.7], "replicas": 20, "lambda_": 0.02}
 
 
 @pytest.mark.parametrize(
@@ -22,13 +21,11 @@ LATE = {"late": [-2.0, -0.6, 0.0, 0.7], "replicas": 20, "lambda_": 0.02}
             "taus: has no effect on the prediction (did you mean 'tau'?); allowed are d,",
         ),
         ({"kapa": 1}, "kapa: has no effect on the prediction (did you mean 'kappa'?)"),
-        ({"T": 900}, "T: goes with late, its four constants drop"),
-        ({"late": [0] * 4}, "T: goes with late"),
-        ({"T": 900, "late": [1]}, "T: goes with late"),
-        ({"T": 900, "late": 5}, "T: goes with late"),
-        ({"T": 900, "late": [math.nan] * 4}, "late: must be a finite number, got nan"),
-        ({"T": 900, "late": "abcd"}, "late: must be a number, got 'abcd'"),
-        ({"T": 400, "late": [0] * 4}, "T: must be at least 500"),
+        ({"T": 900}, "T: has no effect on the prediction"),
+        ({"error": -1}, "error: must be at least 0, got -1"),
+        ({"lambda_": 0.3}, "decay is 0."),
+        ({"K": 64}, "K is 64, and not 128, where the model was not tested; say outside=True"),
+        ({"sigma": 0.1}, "sigma is 0.1, and not 0.05, where the model was not tested"),
         ({"N": 4096}, "N: has no effect on the prediction"),
         ({"views": {"mask": 0.5}}, "views: has no effect on the prediction"),
         ({"minority": [0.5]}, "minority: has no effect on the prediction"),
@@ -51,22 +48,29 @@ def test_predict_takes_numbers_of_numpy():
     assert one == predict_critical_frequency(0.8, 10, replicas=20)
 
 
-def test_predict_warns_outside_of_tested_ranges():
-    with pytest.warns(UserWarning, match=r"decay is 0\.\d+, outside of 0\.03 to 0\.2") as caught:
-        predict_critical_frequency(0.8, 10, replicas=5, lambda_=0.3)
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        predict_critical_frequency(0.8, 10, replicas=5)
+def test_predict_goes_outside_of_tested_ranges_if_told():
+    inside, outside = (
+        predict_critical_frequency(0.8, 10, replicas=5, K=K, outside=True) for K in (128, 64)
+    )
+    assert inside == predict_critical_frequency(0.8, 10, replicas=5)
+    assert outside != inside
 
 
-def test_predict_falls_with_steps():
-    with pytest.warns(UserWarning, match="T is inf, outside of 500 to 4000"):
-        limit = predict_critical_frequency(0.8, 10, T=math.inf, **LATE)
-    with pytest.warns(UserWarning, match="m is 40, outside of 30 to 30"):
-        predict_critical_frequency(0.8, 10, T=2000, m=40, **LATE)
-    early, later = (predict_critical_frequency(0.8, 10, T=T, N=8192, **LATE) for T in (500, 2000))
-    assert 0 < limit < later < early, (limit, later, early)
+def test_predict_gives_an_interval_and_a_spread():
+    """The interval is that of normal errors; initial weights differ more where gamma is small."""
+    without = predict_critical_frequency(0.8, 10, replicas=20)
+    assert without.low == without.eps_min == without.high
+    steep, flat = (predict_critical_frequency(0.8, g, error=0.05, replicas=20) for g in (10, 3))
+    for predicted in (steep, flat):
+        assert predicted.high - predicted.low == pytest.approx(0.24565, abs=1e-4)
+        assert predicted.first < predicted.eps_min < predicted.last
+    assert flat.last - flat.first > steep.last - steep.first
+
+
+def test_interval_covers_normal_errors():
+    errors = np.random.default_rng(0).normal(size=100_000) * 0.05
+    half = closed_form.NORMAL_95 * np.abs(errors).mean()
+    assert (np.abs(errors) < half).mean() == pytest.approx(0.95, abs=0.003)
 
 
 def test_predict_step_is_the_former_name():

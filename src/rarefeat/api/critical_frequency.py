@@ -1,8 +1,7 @@
 """The critical frequency of the rare feature, predicted without a training."""
 
 import math
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rarefeat.api.arguments import (
@@ -10,8 +9,6 @@ from rarefeat.api.arguments import (
     build_study,
     check_finite,
     check_int,
-    check_number,
-    to_list,
 )
 from rarefeat.api.entry_points import entry_point
 from rarefeat.chain import critical_frequency as model
@@ -22,8 +19,6 @@ from rarefeat.project import Project
 
 CALLER = "predict_critical_frequency"
 IGNORED_BIAS_KEYS = tuple(name for name in Bias.model_fields if name != "share")
-MODEL_STEPS = 500
-"""Training steps that the model was fitted for."""
 MODEL_KEYS = ("d", "d1", "L", "C", "m", "K", "tau", "lambda", "sigma_0", "bias")
 """Keys that the model reads; of the bias, its share."""
 
@@ -36,18 +31,17 @@ def predict_critical_frequency(
     *,
     study: str = "paper",
     config: Project | None = None,
-    T: float | None = None,
-    late: Sequence[float] = (),
+    error: float = 0.0,
+    outside: bool = False,
     replicas: int = 200,
     **changes: Any,
-) -> float:
+) -> model.CriticalFrequency:
     """Predict the eps_min at which half of the replicas learn the rare feature.
 
     No encoder is trained. The model reads sigma, C, L, d, d1, m, K, tau, lambda, sigma_0 and the
     bias's share; no other key changes the prediction. It was tested in the ranges of `law_test` in
-    config/studies/selection.yaml, outside of which a warning says so. It is for 500 steps. What is
-    learned late lowers the critical frequency: with `T` and `late` the model says how far, for N
-    training pairs (docs/studies/fate.md).
+    config/studies/selection.yaml, with one sigma and one K, and refuses to predict outside of them
+    unless it is told to. It is for 500 steps: what is learned late is not in it.
 
     Parameters
     ----------
@@ -61,12 +55,11 @@ def predict_critical_frequency(
         The study whose values hold where none are given here.
     config : Project, optional
         What `load_config` returns; `config/config.yaml` by default.
-    T : float, optional
-        Steps by which the feature is to be learned, at least 500, at the eta of the study;
-        `math.inf` for the limit.
-    late : sequence of float
-        With T, the four constants of late learning: drop, by_decay, by_pairs and rate of the table
-        `fate_late`.
+    error : float
+        Mean absolute error of the model in regimes that it was not fitted on, for the interval:
+        `error` of the published table `selection_law_errors`.
+    outside : bool
+        Predict also outside of the ranges in which the model was tested.
     replicas : int
         Initial weights that the model is averaged over.
     **changes
@@ -74,20 +67,17 @@ def predict_critical_frequency(
 
     Returns
     -------
-    float
-        In (0, 1); 0 if half or more learn the feature however rare it is, and 1 if fewer than half
-        do at every eps_min.
+    CriticalFrequency
+        `eps_min`, in (0, 1), is 0 if half or more learn the feature however rare it is, and 1 if
+        fewer than half do at every frequency; `low` and `high` are its 95 % interval by `error`;
+        `first` and `last` are the frequencies at which a tenth and nine tenths of the initial
+        weights learn it.
 
     Raises
     ------
     RarefeatError
-        As `train`; if a constant or `replicas` is not above 0; or for one of `T` and `late` without
-        the other.
-
-    Warns
-    -----
-    UserWarning
-        Outside of the ranges in which the model was tested.
+        As `train`; if a constant or `replicas` is not above 0, or `error` is below 0; or outside of
+        the ranges in which the model was tested, without `outside`.
 
     References
     ----------
@@ -97,19 +87,21 @@ def predict_critical_frequency(
     --------
     >>> predict = rarefeat.predict_critical_frequency
     >>> rare, frequent = (predict(0.8, 10, bias={"share": share}) for share in (0.2, 0.7))
-    >>> 0 < rare < frequent < 1
+    >>> 0 < rare.first < rare.eps_min < frequent.eps_min < 1
     True
-    >>> predict(0, 10)
+    >>> predict(0.8, 10, K=64)
     Traceback (most recent call last):
     ...
-    rarefeat.core.errors.RarefeatError: predict_critical_frequency: kappa: must be above 0, got 0
+    rarefeat.core.errors.RarefeatError: predict_critical_frequency: K is 64, and not 128, where the
+    model was not tested; say outside=True to predict there
     """
     for name, value in (("kappa", kappa), ("gamma", gamma), ("replicas", replicas)):
         if check_finite(CALLER, name, value) <= 0:
             raise RarefeatError(f"{CALLER}: {name}: must be above 0, got {shorten_repr(value)}")
     replicas = check_int(CALLER, "replicas", replicas)
-    late_fit = check_late(T, late)
-    check_effect(changes, T)
+    if not check_finite(CALLER, "error", error) >= 0:
+        raise RarefeatError(f"{CALLER}: error: must be at least 0, got {shorten_repr(error)}")
+    check_effect(changes)
     chosen = build_study(
         CALLER, config, study, {"eps_min": [1.0], "sigma": [sigma]}, ["dense"], [0], changes
     )
@@ -121,33 +113,17 @@ def predict_critical_frequency(
         )
     (sigma,) = chosen.grid["point"].sigma
     point = model.TrainingPoint(chosen.data, chosen.training, sigma, 1.0)
-    if outside := model.explain_out_of_range(point, T):
-        warnings.warn(f"{CALLER}: {outside}; the model was not tested there", stacklevel=3)
-    fit = model.LogisticFit(math.log(kappa), float(gamma))
-    if T is not None and late_fit:
-        fit = model.fit_at_step(point, T, fit, late_fit)
-    return model.critical_frequency(point, fit, replicas=replicas)
-
-
-def check_late(T: float | None, late: Sequence[float]) -> model.LateLearningFit | None:
-    """Return the constants of late learning; None without T."""
-    names = model.LateLearningFit._fields
-    constants = [check_finite(CALLER, "late", value) for value in to_list(late)]
-    if T is None and not constants:
-        return None
-    if T is None or len(constants) != len(names):
-        raise RarefeatError(f"{CALLER}: T: goes with late, its four constants {', '.join(names)}")
-    if not check_number(CALLER, "T", T) >= MODEL_STEPS:
+    if not outside and (reason := model.explain_out_of_range(point)):
         raise RarefeatError(
-            f"{CALLER}: T: must be at least {MODEL_STEPS}, the steps that the model is for,"
-            f" got {shorten_repr(T)}"
+            f"{CALLER}: {reason}, where the model was not tested; say outside=True to predict there"
         )
-    return model.LateLearningFit(*constants)
+    fit = model.LogisticFit(math.log(kappa), float(gamma))
+    return model.estimate_critical_frequency(point, fit, error, replicas)
 
 
-def check_effect(changes: Mapping[str, Any], T: float | None) -> None:
+def check_effect(changes: Mapping[str, Any]) -> None:
     """Raise RarefeatError for a change that has no effect on the prediction."""
-    allowed = (*MODEL_KEYS, "lambda_", *(("N",) if T is not None else ()))
+    allowed = (*MODEL_KEYS, "lambda_")
     bias = changes.get("bias")
     bias_keys = bias if isinstance(bias, Mapping) else ()
     ignored = [key for key in changes if key not in allowed]

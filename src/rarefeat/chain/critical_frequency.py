@@ -29,15 +29,21 @@ GRID = np.linspace(0.02, 1.0, 99)
 VALIDATED_RANGES = {
     "decay": (0.03, 0.2), "share": (0.1, 0.9), "C": (0.5, 2.0), "L": (1, 8), "tau": (0.5, 2.0),
     "d": (6, 20), "d1": (60, 5000), "m": (20, 60), "sigma_0": (5e-4, 1e-2),
+    "sigma": (0.05, 0.05), "K": (128, 128), "attention_scale": (1.0, 1.0),
 }  # fmt: skip
 """Ranges in which the model was validated; a test compares them with config/studies/selection.yaml.
 
-There they are the ranges of `law_test`.
+There they are the ranges of `law_test`, and the values that it does not vary. sigma and sigma_0 are
+those at d1 = REFERENCE_D1; both scale as d1^(-1/2).
 """
-REFERENCE_TIME = 50.0
-"""eta T of the trainings that the model's two constants were fitted to: 500 steps."""
 REFERENCE_D1 = 500
-"""The d1 to which sigma_0 refers in the ranges; sigma_0 scales as d1^(-1/2)."""
+"""The d1 to which sigma and sigma_0 refer in the ranges."""
+ROUNDING = 1e-9
+"""Relative distance from the end of a range that is rounding."""
+NORMAL_95 = 1.959964 * math.sqrt(math.pi / 2)
+"""Half a 95 % interval of a normal distribution, in units of its mean absolute value."""
+MINORITY, MAJORITY = 0.1, 0.9
+"""Fractions of replicas between which the spread over initial weights is told."""
 
 
 class TrainingPoint(NamedTuple):
@@ -80,22 +86,6 @@ class TrainingPoint(NamedTuple):
         return self.training.logit_scale(self.data.d1)
 
 
-class LateLearningFit(NamedTuple):
-    """Fitted constants of late learning: how far and how fast the centre falls.
-
-    The centre is that of the `LogisticFit` for `REFERENCE_TIME`; see `fit_at_step`.
-    """
-
-    drop: float
-    """log of its final fall at lambda / growth rate = 1 and one training pair."""
-    by_decay: float
-    """Exponent of that fall in lambda / growth rate."""
-    by_pairs: float
-    """Exponent of that fall in the number of training pairs."""
-    rate: float
-    """Exponent of the fall in time."""
-
-
 class InitialProjections(NamedTuple):
     """Quantities of the initial weights of S replicas that the model needs."""
 
@@ -105,44 +95,19 @@ class InitialProjections(NamedTuple):
     """||w_i||^2 minus their squares, of shape (S, m)."""
 
 
-VALIDATED_RANGES_LATE = {
-    "N": (2048, 65536), "T": (500, 4000), "decay": (0.015, 0.0911), "share": (0.1, 0.4),
-    "C": (1, 1), "L": (4, 4), "tau": (1, 1), "d": (9, 9), "d1": (500, 500), "m": (30, 30),
-    "sigma_0": (5e-3, 5e-3),
-}  # fmt: skip
-"""Validated ranges with a training length T: those of `time_test` in config/studies/fate.yaml.
-
-They are at the size of the paper's study.
-"""
-
-
-def explain_out_of_range(point: TrainingPoint, T: float | None = None) -> str:
-    """Describe the first hyper-parameter that is outside the validated ranges.
-
-    Parameters
-    ----------
-    point : TrainingPoint
-        Hyper-parameters.
-    T : float, optional
-        Number of steps, if the model is used for another length than `REFERENCE_TIME`.
-
-    Returns
-    -------
-    str
-        Empty if all are inside.
-    """
-    data, training = point.data, point.training
+def explain_out_of_range(point: TrainingPoint) -> str:
+    """Describe the first hyper-parameter outside the validated ranges; empty if all are inside."""
+    data, training, size = point.data, point.training, math.sqrt(point.data.d1 / REFERENCE_D1)
     values = {
         "decay": training.lambda_ / point.growth_rate, "share": training.bias.share, "C": data.C,
         "L": data.L, "tau": training.tau, "d": data.d, "d1": data.d1, "m": training.m,
-        "sigma_0": training.sigma_0 * math.sqrt(data.d1 / REFERENCE_D1),
+        "sigma_0": training.sigma_0 * size, "sigma": point.sigma * size, "K": training.K,
+        "attention_scale": point.scale,
     }  # fmt: skip
-    ranges = VALIDATED_RANGES
-    if T is not None:
-        values, ranges = values | {"N": data.N, "T": T}, VALIDATED_RANGES_LATE
-    for name, (low, high) in ranges.items():
-        if not low <= values[name] <= high:
-            return f"{name} is {values[name]:g}, outside of {low:g} to {high:g}"
+    for name, (low, high) in VALIDATED_RANGES.items():
+        if not low * (1 - ROUNDING) <= values[name] <= high * (1 + ROUNDING):
+            tested = f"outside of {low:g} to {high:g}" if low < high else f"and not {low:g}"
+            return f"{name} is {values[name]:g}, {tested}"
     return ""
 
 
@@ -337,36 +302,46 @@ def learning_probability(margins: Tensor, fit: LogisticFit) -> Tensor:
     return torch.sigmoid(fit.steepness * (margins - fit.centre))
 
 
-def fit_at_step(
-    point: TrainingPoint, T: float, fit: LogisticFit, late: LateLearningFit
-) -> LogisticFit:
-    """Convert the fit for `REFERENCE_TIME` to one for features that are learned by step T.
+class CriticalFrequency(NamedTuple):
+    """A predicted critical frequency: the eps_min at which half of the replicas learn."""
 
-    The centre falls by exp(drop) (lambda / growth rate)^by_decay N^by_pairs
-    (1 - (REFERENCE_TIME / (eta T))^rate): docs/method/fate.md.
+    eps_min: float
+    """Interpolated; 0 if half or more learn at every eps_min, 1 if fewer than half do at each."""
+    low: float
+    """Lower end of its 95 % interval."""
+    high: float
+    """Upper end."""
+    first: float
+    """The eps_min at which a tenth of the replicas learn: the luckiest initial weights."""
+    last: float
+    """That at which nine tenths do."""
+
+
+def learned_fractions(
+    point: TrainingPoint,
+    fit: LogisticFit,
+    initial: InitialProjections | None = None,
+    replicas: int = 200,
+    seed: int = 0,
+) -> np.ndarray:
+    """Predict the fraction of replicas that learn the rare feature, at every eps_min of GRID.
 
     Parameters
     ----------
     point : TrainingPoint
-        Hyper-parameters.
-    T : float
-        Number of steps; may be infinite.
+        Hyper-parameters; its `eps_min` is ignored.
     fit : LogisticFit
-        Fitted constants for `REFERENCE_TIME`.
-    late : LateLearningFit
-        Fitted constants of late learning.
-
-    Returns
-    -------
-    LogisticFit
+        Fitted constants.
+    initial : InitialProjections, optional
+        Initial weights to average over. If None, draw `replicas` of them with seeds from `seed` on.
+    replicas, seed : int
+        Number and first seed of the drawn initial weights.
     """
-    left = (REFERENCE_TIME / max(point.training.eta * T, REFERENCE_TIME)) ** late.rate
-    log_drop = (
-        late.drop
-        + late.by_decay * math.log(point.training.lambda_ / point.growth_rate)
-        + late.by_pairs * math.log(point.data.N)
-    )
-    return fit._replace(centre=fit.centre - math.exp(min(log_drop, MAX_EXPONENT)) * (1 - left))
+    if initial is None:
+        seeds = list(range(seed, seed + replicas))
+        initial = draw_initial_projections("selection/law", point, seeds)
+    margins = (log_margin(initial, point, float(eps)) for eps in GRID)
+    return np.array([float(learning_probability(margin, fit).mean()) for margin in margins])
 
 
 def critical_frequency(
@@ -380,36 +355,49 @@ def critical_frequency(
 
     Parameters
     ----------
-    point : TrainingPoint
-        Hyper-parameters; its `eps_min` is ignored.
-    fit : LogisticFit
-        Fitted constants for `REFERENCE_TIME`, or for another training length (`fit_at_step`).
-    initial : InitialProjections, optional
-        Initial weights to average over. If None, draw `replicas` of them with seeds from `seed` on.
-    replicas, seed : int
-        Number and first seed of the drawn initial weights.
+    point, fit, initial, replicas, seed
+        As in `learned_fractions`.
 
     Returns
     -------
     float
-        Interpolated eps_min; 0 if half or more learn at the smallest eps_min of `GRID`, 1 if fewer
-        than half learn at every eps_min.
+        Result of `crossing` at 0.5.
     """
-    initial = (
-        draw_initial_projections("selection/law", point, list(range(seed, seed + replicas)))
-        if initial is None
-        else initial
-    )
-    learned = np.array(
-        [
-            float(learning_probability(log_margin(initial, point, float(eps)), fit).mean())
-            for eps in GRID
-        ]
-    )
-    if learned[0] >= 0.5:
+    return crossing(learned_fractions(point, fit, initial, replicas, seed), 0.5)
+
+
+def estimate_critical_frequency(
+    point: TrainingPoint, fit: LogisticFit, error: float, replicas: int
+) -> CriticalFrequency:
+    """Predict the critical frequency with its interval and the spread over initial weights.
+
+    Parameters
+    ----------
+    point : TrainingPoint
+        Hyper-parameters; its `eps_min` is ignored.
+    fit : LogisticFit
+        Fitted constants.
+    error : float
+        Mean absolute error of the model in regimes that it was not fitted on. The interval takes
+        errors as normal.
+    replicas : int
+        Number of the drawn initial weights.
+    """
+    learned = learned_fractions(point, fit, replicas=replicas)
+    half, first, last = (crossing(learned, share) for share in (0.5, MINORITY, MAJORITY))
+    low, high = (min(max(half + sign * NORMAL_95 * error, 0.0), 1.0) for sign in (-1, 1))
+    return CriticalFrequency(half, low, high, first, last)
+
+
+def crossing(learned: np.ndarray, share: float) -> float:
+    """Return the eps_min of GRID, interpolated, from which on `learned` is at least a share.
+
+    It is 0 where the first value already is, and 1 where none is.
+    """
+    if learned[0] >= share:
         return 0.0
-    if learned.max() < 0.5:
+    if learned.max() < share:
         return 1.0
-    first = int(np.argmax(learned >= 0.5))
-    rise = (0.5 - learned[first - 1]) / (learned[first] - learned[first - 1])
-    return float(GRID[first - 1] + rise * (GRID[first] - GRID[first - 1]))
+    i = int(np.argmax(learned >= share))
+    rise = (share - learned[i - 1]) / (learned[i] - learned[i - 1])
+    return float(GRID[i - 1] + rise * (GRID[i] - GRID[i - 1]))

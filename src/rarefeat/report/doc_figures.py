@@ -22,6 +22,7 @@ from rarefeat.report.drawings import RARE, pipeline, svg
 from rarefeat.report.figures_from_published import iter_figures
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.storage.markdown import interval, records, select_rows
+from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.imbalance.findings import SIGMA
 from rarefeat.studies.long_tail.paper_values import TABLE_2, printed_gain
 
@@ -218,6 +219,10 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
     "table_2_beside.png": (("cifar10_confirm_gains", "cifar10_milder_gains"), table_2),
     "verdicts.svg": ((), verdict_mosaic),
     "learned_by_frequency.png": (("confirmation_fates",), learned_by_frequency),
+    "fate_draws.png": (
+        ("fate_mechanism",),
+        lambda tables: fate_draws(tables["fate_mechanism"]),
+    ),
     "pipeline.svg": ((), lambda tables: pipeline()),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""

@@ -21,7 +21,8 @@ from rarefeat.run.cli_helpers import load_function
 
 STUDY_FIGURES = {
     "cifar100_labels_granularity": {"cifar100_labels_errors": "cifar100_labels"},
-    "fate_over_time": {"fate_shares": "fate_shares", "fate_points": "fate_points"},
+    "fate_over_time": {"fate_shares": "fate_shares"},
+    "fate_conditions": {"fate_shares": "fate_shares", "fate_points": "fate_points"},
     "fine_labels_crossing": {"fine_labels_crossing": "fine_labels_crossing"},
     "fine_labels_digits_granularity": {"fine_labels_digits_errors": "fine_labels_digits"},
     "low_rank_attention": {"low_rank_attention": "exact_results"},

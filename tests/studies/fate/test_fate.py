@@ -8,16 +8,12 @@ import pandas as pd
 import pytest
 import torch
 from conftest import of_size, verdicts_of
-from scipy.special import expit
 
-from rarefeat.chain import critical_frequency as closed_form
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.core.logistic_fit import LogisticFit
 from rarefeat.core.randomness import generator
-from rarefeat.run.job import Job
-from rarefeat.studies.fate import claims, critical_frequency, learning_times
-from rarefeat.studies.fate.config import AXES, DecayAndScale, LateLearning, LearningStudy
+from rarefeat.studies.fate import claims, learning_times
+from rarefeat.studies.fate.config import AXES, DecayAndScale, LateLearning
 from rarefeat.studies.fate.doc_tables import count_longer, select_stairs
 from rarefeat.studies.fate.draws import CellSettings, draw_latent_pairs
 from rarefeat.studies.fate.findings import findings
@@ -180,12 +176,15 @@ def test_claims_on_removal_follow_planted_replicas(matters):
 def test_predictor_claims_follow_planted_replicas(right):
     """At each decay half of the points are late, so that no answer is better than a half."""
     random, cells = np.random.default_rng(0), []
-    for N in (2048, 8192, 32768, 131072):
-        cell = planted(N < 10_000, N, n=24)
+    for N in (2048, 8192, 16384, 32768, 131072):
+        cell = planted(N < 20_000, N, n=24)
         wrong = random.random(24) < 0.1
         excess = np.where((cell["learned_at"].notna() == right) ^ wrong, 0.01, -0.01)
         cells.append(cell.assign(excess=excess, leak=-1.0, kick=0.0))
-    primary = judge({"reuse_fate": pd.concat(cells)})
+    # A leak of fresh pairs far below the decay: the critical sample is between 2,048 and 131,072.
+    fresh = planted(False, 0, n=24).assign(leak=0.007, excess=-0.01, kick=0.0)
+    primary = judge({"reuse_fate": pd.concat([*cells, fresh])})
+    assert primary["F-threshold"] == SUPPORTED
     assert primary["F-neuron"] == (SUPPORTED if right else CONTRADICTED)
     assert primary["F-border"] == CONTRADICTED
 
@@ -222,8 +221,6 @@ def test_every_declared_claim_is_measured(full):
         study="time_fit", at_once=0.0, probability=0.5, gate_alone=0.5, predicted=900.0
     )
     tables["fate_times"] = pd.concat([timed, timed.assign(study="time_test")])
-    rows = timed.iloc[:3].assign(role="test", by_law=0.5, by_regime=0.5, without_T=0.5, learned=1.0)
-    tables["fate_late"] = rows
     measured = {row.claim for row in claims.measure(tables, job_with(section))}
     assert measured == set(load_claims("fate").claims)
 
@@ -286,80 +283,3 @@ def test_count_longer_is_cumulative():
     assert row[["by_500", "by_2000", "by_8000", "by_32000", "n"]].tolist() == [1, 2, 3, 4, 5]
     assert row["ci_low"] < 0.8 < row["ci_high"]
     assert row["cosine_without"] == 0.03
-
-
-def planted_study(
-    study: LearningStudy, seeds: int, constants: LogisticFit, late: closed_form.LateLearningFit
-) -> tuple[LearningStudy, pd.DataFrame]:
-    """Return a study of drawn regimes, and replicas that learn as the model with T predicts."""
-    study = study.model_copy(update={"seeds": seeds})
-    random, rows = np.random.default_rng(len(study.role)), []
-    for point in study.points():
-        table = pd.DataFrame({"seed": range(seeds), "learned_at": 0.0}).assign(**point.values)
-        table = critical_frequency.replicas(study, table)
-        steps = critical_frequency.evaluation_steps(study.training.T, study.looked)
-        centres = critical_frequency.model_centres(table, steps, 0.1, constants, late)
-        margin = table["margin"].to_numpy()[:, None]
-        learned = random.random((seeds, 1)) < expit(constants.steepness * (margin - centres))
-        learned_at = np.where(learned.any(1), np.array(steps)[learned.argmax(1)], np.nan)
-        rows.append(table.assign(learned_at=learned_at, T=study.training.T))
-    return study, pd.concat(rows)
-
-
-def test_fit_late_learning_recovers_planted_constants(full):
-    constants, late = LogisticFit(0.2, 6.0), closed_form.LateLearningFit(-1.0, -0.6, 0.0, 0.7)
-    study, rows = planted_study(full.studies["time_fit"], 40, constants, late)
-    again, more = critical_frequency.fit_late_learning(study, rows)
-    assert again.centre == pytest.approx(constants.centre, abs=0.15)
-    assert critical_frequency.model_centres(rows, [4000], 0.1, again, more) == pytest.approx(
-        critical_frequency.model_centres(rows, [4000], 0.1, constants, late), abs=0.35
-    )
-
-
-def test_model_centre_falls_to_a_limit():
-    point = critical_frequency.point_of(
-        REUSE, {"N": 8192, "share": 0.2, "lambda": 0.02, "sigma": 0.05, "eps_min": 0.3}
-    )
-    constants, late = LogisticFit(0.2, 6.0), closed_form.LateLearningFit(-1.0, -0.6, 0.0, 0.7)
-    fits = [
-        closed_form.fit_at_step(point, T, constants, late) for T in (100, 500, 1000, 8000, math.inf)
-    ]
-    centres = [fit.centre for fit in fits]
-    assert centres[0] == centres[1] == constants.centre
-    assert centres == sorted(centres, reverse=True)
-    assert centres[-1] == pytest.approx(
-        constants.centre - math.exp(-1.0 - 0.6 * math.log(0.02 / point.growth_rate))
-    )
-    in_the_end = closed_form.critical_frequency(point, fits[-1])
-    assert in_the_end < closed_form.critical_frequency(point, constants)
-
-
-def test_validated_ranges_are_those_of_the_test_study(full):
-    study = full.studies["time_test"]
-    ranges, validated = study.hypercube.ranges, closed_form.VALIDATED_RANGES_LATE
-    growth_rate = critical_frequency.point_of(study, study.points()[0].values).growth_rate
-    assert validated["N"] == (ranges["N"].low, ranges["N"].high)
-    assert validated["share"] == (ranges["share"].low, ranges["share"].high)
-    assert validated["T"] == (study.looked, study.training.T)
-    assert validated["decay"] == pytest.approx(
-        (ranges["lambda"].low / growth_rate, ranges["lambda"].high / growth_rate), rel=0.02
-    )
-    assert validated["d"] == (study.data.d, study.data.d)
-
-
-def test_fate_step_is_empty_without_a_crossing(full):
-    studies, tables = {}, {}
-    for role in ("fit", "test"):
-        hypercube = full.studies[f"time_{role}"].hypercube.model_copy(update={"regimes": 12})
-        study = full.studies[f"time_{role}"].model_copy(update={"hypercube": hypercube})
-        studies[role], table = planted_study(
-            study, 4, LogisticFit(0.2, 6.0), closed_form.LateLearningFit(-1.0, -0.6, 0.0, 0.7)
-        )
-        tables[f"{role}_fate"] = table.assign(latents="plain")
-    studies["grid"] = REUSE
-    tables["grid_fate"] = pd.concat(
-        planted(late=False).assign(**point.values) for point in REUSE.points()
-    ).assign(latents="plain", learned_at=np.nan, T=REUSE.training.T)
-    config = {name: study.model_dump(mode="json", by_alias=True) for name, study in studies.items()}
-    job = Job(stage="studies.fate.critical_frequency:fate_step", config={"courses": config})
-    assert critical_frequency.fate_step(tables, job).empty

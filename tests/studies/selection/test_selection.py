@@ -542,7 +542,13 @@ def test_changes_are_paired_by_seed():
 
 
 def test_validated_ranges_are_those_of_law_test():
-    drawn = SECTION.sweeps["law_test"].hypercube.ranges
-    assert {
-        "decay" if name == "lambda" else name: (at.low, at.high) for name, at in drawn.items()
-    } == critical_frequency.VALIDATED_RANGES
+    sweep = SECTION.sweeps["law_test"]
+    drawn = {
+        "decay" if name == "lambda" else name: (at.low, at.high)
+        for name, at in sweep.hypercube.ranges.items()
+    }
+    scale = sweep.training.logit_scale(sweep.data.d1)
+    fixed = {"sigma": sweep.sigma, "K": sweep.training.K, "attention_scale": scale}
+    assert drawn | {name: (value, value) for name, value in fixed.items()} == (
+        critical_frequency.VALIDATED_RANGES
+    )

@@ -11,6 +11,7 @@ from rarefeat.run.job import Job
 from rarefeat.studies.fate.config import AXES, LateLearning, LearningStudy
 from rarefeat.studies.fate.growth import TOPS
 from rarefeat.studies.fate.learning_times import log_margin_limit, state_from_table
+from rarefeat.studies.fate.theorem import cooccurrence, critical_sample
 
 MIN_PROBABILITY = 0.005
 """Probabilities are clipped to this distance from 0 and 1: one replica of 200."""
@@ -41,13 +42,15 @@ BESIDE_FRESH = {
 """Ways of drawing that are compared with fresh pairs, by claim."""
 GRIDS = "reuse", "rarest", "leak", "shares"
 """Grids of points that share their seeds, on which predictors are compared."""
+SETTING = "sigma", "share", "lambda", "eps_min"
+"""Axes of a point but for its training pairs."""
 OVER_REGIMES = {"over": "drawn regimes"}
 
 
 def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     """Measure every claim in every regime of the tables.
 
-    Inputs: `STUDY_fate` of the studies with the role `point`, `fate_times`, `fate_late`. Config:
+    Inputs: `STUDY_fate` of the studies with the role `point`, `fate_times`. Config:
     `fate`.
     """
     section = job.config_section("fate", LateLearning)
@@ -79,7 +82,6 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
             rows += passes_measurements(table, {"lambda": decay})
     if "fate_times" in tables:
         rows += time_measurements(tables["fate_times"], section)
-        rows += critical_frequency_measurements(tables["fate_late"])
     return rows
 
 
@@ -181,13 +183,17 @@ def predictor_measurements(
         Fraction of points predicted rightly minus that of the best answer for each decay, or of the
         border, by seed; of all grids together, and of each.
     """
-    tables = {}
+    tables, fresh_leaks = {}, mean_leaks(grids, studies)
     for name, table in grids.items():
         table = table[~(table["learned_at"] <= studies[name].looked)]
         late = table["learned_at"].notna()
         border = log_margin_limit(state_from_table(table, studies[name])) >= 0
+        # Where no fresh replica is left, all have learned it at once.
+        means = fresh_leaks.reindex(pd.MultiIndex.from_frame(table[list(SETTING)]))
+        critical = critical_samples(studies[name], table, means.fillna(np.inf).to_numpy())
         tables[name] = table.assign(
             late=late,
+            theorem=(table["N"].replace(0, np.inf) <= critical) == late,
             border=border == late,
             neuron=(table["excess"] > 0) == late,
             decay=(table["largest_leak"] > table["lambda"]) == late,
@@ -201,12 +207,45 @@ def predictor_measurements(
         over = {"over": "all points" if table is everything else "points"}
         for claim, right, other in (
             ("F-border", table["border"], best),
+            ("F-threshold", table["theorem"], best),
             ("F-neuron", table["neuron"], best),
             ("F-neuron-decay", table["decay"], best),
             ("F-neuron-border", table["neuron"], table["border"].astype(float)),
         ):
             gain = (right.astype(float) - other).groupby(table["seed"]).mean()
             yield measurement(claim, name, over, gain, **diverged(table))
+
+
+def mean_leaks(
+    grids: Mapping[str, pd.DataFrame], studies: Mapping[str, LearningStudy]
+) -> pd.Series:
+    """Return the median leak of fresh pairs by SETTING, of replicas not learned at once."""
+    fresh = [
+        table[(table["N"] == 0) & ~(table["learned_at"] <= studies[name].looked)]
+        for name, table in grids.items()
+    ]
+    return (
+        (pd.concat(fresh) if fresh else pd.DataFrame(columns=[*SETTING, "leak"]))
+        .groupby(list(SETTING))["leak"]
+        .median()
+    )
+
+
+def critical_samples(study: LearningStudy, table: pd.DataFrame, leaks: np.ndarray) -> np.ndarray:
+    """Compute the critical sample of each replica; the norm grows as decay takes.
+
+    Parameters
+    ----------
+    study : LearningStudy
+        The study.
+    table : DataFrame of n rows
+        Replicas.
+    leaks : ndarray of shape (n,)
+        Mean of A_i.
+    """
+    margins = table["lambda"].to_numpy() - leaks
+    q = cooccurrence(study.data, table["eps_min"].to_numpy())
+    return critical_sample(study.training.m, q, study.data.L**2, margins)
 
 
 def passes_measurements(table: pd.DataFrame, regime: Mapping[str, Any]) -> Iterator[Measurement]:
@@ -246,22 +285,3 @@ def time_measurements(table: pd.DataFrame, section: LateLearning) -> Iterator[Me
         yield measurement("T-fate", name, OVER_REGIMES, regimes["excess"].to_numpy())
         gain = (regimes["error"] - regimes["plain"]).dropna()
         yield measurement("T-time", name, OVER_REGIMES, gain.to_numpy())
-
-
-def critical_frequency_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
-    """Measure how well the critical-frequency model with T predicts who has learned.
-
-    Values are means of the drawn regimes over their replicas.
-    """
-    for role, group in table.groupby("role"):
-        loss, by_regime, without_T = (
-            log_loss(group[name], group["learned"]) for name in ("by_law", "by_regime", "without_T")
-        )
-        means = (
-            group.assign(regime=loss - by_regime, without=loss - without_T)
-            .groupby(list(AXES))[["regime", "without"]]
-            .mean()
-        )
-        study = f"time_{role}"
-        yield measurement("T-step", study, OVER_REGIMES, means["regime"].to_numpy())
-        yield measurement("T-without", study, OVER_REGIMES, means["without"].to_numpy())

@@ -3,9 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from rarefeat.studies.fate.claims import log_loss
+from rarefeat.claims.estimate import estimate_mean
+from rarefeat.claims.verdict import PAIRED, confidence_bounds
+from rarefeat.studies.fate.claims import censored_steps, learned_by_seed, log_loss
 from rarefeat.studies.fate.config import AXES
 from rarefeat.studies.fate.learning_times import clopper_pearson
+from rarefeat.studies.fate.tables import GROWTH
 
 COUNTED_STEPS = 500, 2000, 8000, 32_000
 """Steps by which learned replicas are counted, at points that are trained for longer."""
@@ -37,25 +40,61 @@ def summarise_times(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def summarise_late(table: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the critical-frequency model with T: its constants and log-losses, by role.
+def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
+    """Compare ways of drawing, and removals of pairs, by who learns and when.
 
-    The log-losses of the model at step 500 and of a regression are given for comparison.
+    A row for each way and number of pairs: counts with the exact interval of the share, medians at
+    `looked`, and paired differences of the share from pairs as drawn (`reuse_`), from fresh pairs
+    (`fresh_`), and of a removal from as many random pairs (`random_`), with that of log2 of the
+    step of learning (`delay_`; who never learns counts as T). The tables are those of the studies.
     """
+    table = pd.concat(tables)
+    cells = {key: rows for key, rows in table.groupby(["latents", "N"])}
     rows = []
-    for role, group in table.groupby("role"):
-        counts = {
-            "regimes": len(group[list(AXES)].drop_duplicates()),
-            "replicas": len(group),
-            "learned": int(group["learned"].sum()),
-        }
-        losses = {
-            f"log_loss_{name}": log_loss(group[name], group["learned"]).mean()
-            for name in ("by_law", "without_T", "by_regime")
-        }
-        constants = group.iloc[0][["centre", "steepness", "drop", "by_decay", "by_pairs", "rate"]]
-        rows.append({"role": role, **counts, **losses, **constants})
+    for (latents, N), cell in cells.items():
+        learned = int(cell["learned_at"].notna().sum())
+        low, high = clopper_pearson(learned, len(cell))
+        row = {"latents": latents, "N": N, "n": len(cell), "T": int(cell["T"].iloc[0])}
+        row |= {"by_500": int((cell["learned_at"] <= 500).sum()), "learned": learned}
+        row |= {"ci_low": low, "ci_high": high, "half": int(cell["half_at"].notna().sum())}
+        row |= cell[[*GROWTH, "count"]].median().to_dict()
+        row["winner_first"] = int((cell["winner_rank"] == 1).sum())
+        others = {"reuse": ("plain", N), "fresh": ("plain", 0)}
+        if latents.startswith("without_top"):
+            others["random"] = latents.replace("top", "random"), N
+        for name, other in others.items():
+            if other in cells and other != (latents, N):
+                row |= paired_interval(
+                    name, learned_by_seed(cell) - learned_by_seed(cells[other]), PAIRED
+                )
+        if "random" in others and others["random"] in cells:
+            steps = censored_steps(cell) / censored_steps(cells[others["random"]])
+            row |= paired_interval("delay", np.log2(steps), "number")
+        rows.append(row)
     return pd.DataFrame(rows)
+
+
+def compare_removals(mechanism: pd.DataFrame, removal: pd.DataFrame) -> pd.DataFrame:
+    """Compare removals of pairs, as `compare_draws` does; ways of drawing have no row."""
+    table = compare_draws(mechanism, removal)
+    return table[table["latents"].str.startswith("without_")]
+
+
+def paired_interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
+    """Return the mean of differences by seed and its 95 % interval, as columns.
+
+    Parameters
+    ----------
+    name : str
+        First part of the columns.
+    difference : Series
+        Differences by seed; seeds that one side lacks are left out.
+    kind : str
+        Kind of quantity (`claims.verdict`).
+    """
+    estimate = estimate_mean(difference.dropna())
+    low, high = confidence_bounds(estimate, 0.025, kind)
+    return {f"{name}_mean": estimate.value, f"{name}_ci_low": low, f"{name}_ci_high": high}
 
 
 def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
@@ -95,10 +134,10 @@ def count_longer(table: pd.DataFrame) -> pd.DataFrame:
 
 
 TABLES = {
+    "fate_mechanism": (("mechanism_fate", "mechanism_fresh_fate"), compare_draws),
+    "fate_removal": (("mechanism_fate", "removal_fate"), compare_removals),
     "fate_shares": (("fate_shares",), select_stairs),
     "fate_points": (("fate_points",), pd.DataFrame.copy),
-    "fate_late": (("fate_late",), summarise_late),
-    "fate_step": (("fate_step",), pd.DataFrame.copy),
     "fate_law": (("fate_times",), summarise_times),
     "fate_longer": (("long_fate",), count_longer),
 }

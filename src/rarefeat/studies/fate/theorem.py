@@ -1,0 +1,124 @@
+"""Quantities of the theorem on late learning (docs/method/fate.md, with its proof).
+
+Below its gate the cosine of neuron i obeys x' = eta ((A_i - g) x + k_i). A_i is the mean of N
+bounded contributions of pairs, of which a fraction q is not 0. Where its mean is below g by a
+margin, A_i exceeds g in none of m neurons once N is beyond `critical_sample`.
+"""
+
+import numpy as np
+
+from rarefeat.config.model import Data
+from rarefeat.core.theory import activation_probability
+
+
+def bennett(u: np.ndarray | float) -> np.ndarray | float:
+    """Compute h(u) = (1 + u) log(1 + u) - u of Bennett's inequality."""
+    return (1 + u) * np.log1p(u) - u
+
+
+def exceedance_bound(
+    N: np.ndarray | float, q: float, largest: float, margin: float
+) -> np.ndarray | float:
+    """Bound the probability that the mean of N contributions exceeds its expectation by a margin.
+
+    Parameters
+    ----------
+    N : float or ndarray
+        Training pairs.
+    q : float
+        Largest probability that a contribution is not 0.
+    largest : float
+        Largest contribution.
+    margin : float
+        Distance from the expectation, above 0.
+    """
+    return np.exp(-N * q * bennett(margin / (q * largest)))
+
+
+def critical_sample(
+    m: int, q: float, largest: float, margin: np.ndarray | float
+) -> np.ndarray | float:
+    """Compute the N from which on the bound over all m neurons is below 1.
+
+    Parameters
+    ----------
+    m : int
+        Neurons.
+    q, largest : float
+        As in `exceedance_bound`.
+    margin : float or ndarray
+        g minus the mean of A_i.
+
+    Returns
+    -------
+    float or ndarray
+        Infinite where the margin is not above 0: the feature then comes late from any data.
+    """
+    u = np.maximum(margin, 1e-12) / (q * largest)
+    return np.where(np.asarray(margin) > 0, np.log(m) / (q * bennett(u)), np.inf)
+
+
+def cooccurrence(data: Data, eps_min: np.ndarray | float) -> np.ndarray | float:
+    """Compute the probability that a pair holds the rare feature and one given other, eps p^2."""
+    probability = float(activation_probability(np.ones(data.d), data.C)[0])
+    return eps_min * probability**2
+
+
+def crossing_time(start: float, rate: float, kick: float, gate: float, eta: float) -> float:
+    """Compute when x' = eta (rate x + kick) reaches the gate; infinite if it never does.
+
+    Parameters
+    ----------
+    start : float
+        x at time 0, below the gate.
+    rate : float
+        A_i - g.
+    kick : float
+        k_i, at least 0.
+    gate : float
+        Cosine at which the gate opens.
+    eta : float
+        Learning rate.
+    """
+    if rate == 0:
+        return (gate - start) / (eta * kick) if kick else np.inf
+    ratio = (gate + kick / rate) / (start + kick / rate) if start + kick / rate else np.inf
+    time = np.log(ratio) / (eta * rate) if ratio > 0 else np.inf
+    return time if time >= 0 else np.inf
+
+
+def memory(K: int, eta: float, rate: float) -> float:
+    """Compute the fresh pairs whose fixed mean would move x as far as fresh pairs do.
+
+    Parameters
+    ----------
+    K : int
+        Pairs of a batch.
+    eta : float
+        Learning rate.
+    rate : float
+        g minus the mean of A_i.
+    """
+    return 2 * K / (eta * rate)
+
+
+def waiting_time(eta: float, rate: float, spread: float, gate: float) -> float:
+    """Compute the mean time in which fresh pairs first carry |x| to the gate.
+
+    Parameters
+    ----------
+    eta : float
+        Learning rate.
+    rate : float
+        g minus the mean of A_i.
+    spread : float
+        Stationary standard deviation of x, well below the gate.
+    gate : float
+        Cosine at which the gate opens.
+
+    References
+    ----------
+    Kramers (1940), for an Ornstein-Uhlenbeck process and both signs.
+    """
+    scale = spread / gate
+    return np.sqrt(np.pi / 2) / (eta * rate) * scale * np.exp(1 / (2 * scale**2))
