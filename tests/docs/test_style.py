@@ -15,7 +15,6 @@ BANNED = re.compile(
     re.IGNORECASE,
 )
 WAITING = {
-    "studies/fate",
     "studies/imbalance",
     "studies/index",
     "studies/photographs",

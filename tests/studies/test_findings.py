@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from conftest import of_size
 
 from rarefeat.storage.findings import compare, which_reach
 from rarefeat.studies.augmentation import findings as augmentation
@@ -263,17 +264,66 @@ def test_describe_late_follows_the_counts():
     nobody = fate.describe_late(reuse(0))
     assert nobody.startswith("No replica learned the rare feature late.")
     assert "at least 0.5" in nobody
+    counted = [point | {"half": 20} for point in reuse(12)]
+    assert "from 0.5 on it would be 40 instead of 12 replicas" in fate.describe_late(counted)
 
 
 @pytest.mark.parametrize("verdict", ["supported", "contradicted", "undecided", "not testable"])
-def test_describe_controls_follows_the_verdicts(verdict):
-    rows = [(name, verdict, *OPEN) for name in ("F-reuse", *fate.CONTROLS, "F-border")]
-    claims = table("claim_id verdict ci_low estimate ci_high", *rows)
-    text = fate.describe_controls(claims)
-    assert fate.REUSE.get(verdict, "is not tested") in text
-    assert text.count(fate.FEWER.get(verdict, "nothing is not tested")) == len(fate.CONTROLS)
-    assert "is not established" in text
-    assert fate.BORDER.get(verdict, "is not tested") in fate.describe_border(claims)
+def test_describe_reuse_follows_the_verdict(verdict):
+    claims = table("claim_id verdict ci_low estimate ci_high", ("F-reuse", verdict, *OPEN))
+    assert fate.REUSE.get(verdict, "is not tested") in fate.describe_reuse(claims)
+
+
+DIFFERENCES = {
+    "fewer": (-0.7, -0.3),
+    "more": (0.3, 0.7),
+    "alike": (-0.1, 0.1),
+    "unclear": (-0.4, 0.2),
+}
+
+
+def mechanism(reuse: str, fresh: str) -> pd.DataFrame:
+    """Return ways of drawing of which each differs as told from pairs as drawn and fresh ones."""
+    rows = [{"latents": "plain", "N": N, "n": 48, "T": 4000, "learned": 9} for N in (0, 8192)]
+    for name in (*fate.KINDS, "planted_ties"):
+        row = {"latents": name, "N": 8192, "n": 48, "T": 4000, "learned": 20}
+        for other, outcome in (("reuse", reuse), ("fresh", fresh)):
+            low, high = DIFFERENCES[outcome]
+            row |= {f"{other}_ci_low": low, other: (low + high) / 2}
+            row[f"{other}_ci_high"] = high
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ties", "tokens"),
+    [
+        ("fewer", "are part of the reason", "hold the feature in are part of the reason"),
+        ("alike", "are not the reason", "hold the feature in are not the reason"),
+        ("unclear", "is not shown", "is not shown"),
+        ("more", "hinder it", "more learn it"),
+    ],
+)
+def test_describe_mechanism_follows_the_intervals(outcome, ties, tokens):
+    first, second, third = fate.describe_mechanism(mechanism(outcome, "alike"))
+    assert "9 of 48 runs learn the feature by step 4,000, with fresh pairs 9 of 48" in first
+    assert ties in second
+    assert "planted in fresh pairs they change little" in second
+    assert tokens in third
+    _, second, _ = fate.describe_mechanism(mechanism(outcome, "more"))
+    assert "planted in fresh pairs they bring more late learning" in second
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_describe_predictors_counts_what_is_right(right):
+    """Samples of 2,048 and 131,072 pairs lie on both sides of the critical one."""
+    section = of_size("full").sections["fate"]
+    point = {"study": "reuse", "latents": "plain", "sigma": 0.05, "share": 0.2, "lambda": 0.02,
+             "eps_min": 0.2, "n": 24, "at_once": 0, "leak": 0.007, "border": 0.5}  # fmt: skip
+    late = {2048: 24 * right, 131072: 24 * (not right), 0: 24 * (not right)}
+    points = pd.DataFrame([point | {"N": N, "late": count} for N, count in late.items()])
+    text = fate.describe_predictors(section, points)
+    assert f"what most runs do at {3 * right} of 3 points" in text
 
 
 def test_describe_fresh_needs_every_higher_frequency():

@@ -32,7 +32,7 @@ PAPERS = {
     "shi_feature_learning": "Feature learning (Shi 2024)",
     "hong_fine_grained_labels": "Fine-grained labels (Hong et al. 2024)",
     "beyond_the_papers": "Beyond the papers",
-    "fate_over_time": "At once, late or never",
+    "fate_over_time": "Late learning",
 }
 """Names of papers with claims; any other has the title of the kind that has its claims."""
 

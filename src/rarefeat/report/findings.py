@@ -36,7 +36,9 @@ def published_findings(kind: str, tables: PublishedTables, project: Project) -> 
         return [line for name in pages for line in page_findings(project, name, tables)]
     if not all(name in tables for name in module.TABLES):
         return []
-    return module.findings(project.sections[kind], {name: tables[name] for name in module.TABLES})
+    optional = [name for name in getattr(module, "OPTIONAL", ()) if name in tables]
+    chosen = {name: tables[name] for name in (*module.TABLES, *optional)}
+    return module.findings(project.sections[kind], chosen)
 
 
 def page_findings(project: Project, page: str, tables: PublishedTables) -> list[str]:

@@ -87,8 +87,10 @@ def decimals(value: float, low: float, high: float, digits: int) -> int:
 
 
 def interval_bounds(row: Mapping, column: str) -> tuple[float, float]:
-    """Return the interval of a column of a row."""
+    """Return the interval of a column of a row, which is its own or the only one."""
     prefix = "paired_" if column == "paired_difference" else ""
+    if f"{column}_ci_low" in row:
+        prefix = f"{column}_"
     return row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
 
 

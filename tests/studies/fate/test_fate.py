@@ -95,6 +95,7 @@ def test_clopper_pearson_at_the_ends():
 def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> pd.DataFrame:
     """Return replicas that all learn at step 1,000, or never."""
     rows = pd.DataFrame({"seed": range(n), "learned_at": 1000.0 if late else np.nan})
+    rows["half_at"] = rows["learned_at"]
     point = {
         "latents": latents,
         "N": N,
@@ -245,17 +246,19 @@ def test_findings_name_decays_and_frequencies(full):
         tables[f"{name}_fate"] = pd.concat(cells)
     points = learning_times.fate_points(tables, job_with(section.studies_with_role("point")))
     verdict = {"verdict": "supported", "estimate": 0.5, "ci_low": 0.3, "ci_high": 0.7}
-    verdicts = pd.DataFrame([verdict | {"claim_id": name} for name in ("F-reuse", "F-border")])
-    first, second, third, fourth = findings(
-        section, {"fate_points": points, "verdicts_fate_over_time": verdicts}
+    verdicts = pd.DataFrame([verdict | {"claim_id": "F-reuse"}])
+    mechanism = pd.DataFrame(
+        [{"latents": "plain", "N": N, "n": 48, "T": 4000, "learned": 9} for N in (0, 8192)]
     )
+    inputs = {"verdicts_fate_over_time": verdicts, "fate_mechanism": mechanism}
+    first, second, _, _, third, fourth = findings(section, {"fate_points": points, **inputs})
     assert "100 [86, 100] % with fresh pairs at every step" in first
     assert "more replicas learn it from a sample of 8,192 pairs" in second
     assert "from 0.1 on at a decay of 0.01 and from 0.2 on at a decay of 0.02" in third
     assert "At 0.1 no replica has it with a decay of 0.02 or 0.05" in third
-    assert "is right more often than the better of the answers" in fourth
+    assert "says rightly what most runs do" in fourth
     nobody = points.assign(at_once=0, late=0)
-    *_, third, _ = findings(section, {"fate_points": nobody, "verdicts_fate_over_time": verdicts})
+    *_, third, _ = findings(section, {"fate_points": nobody, **inputs})
     assert third.endswith(
         "by step 8,000 at no frequency."
         " At 0.1 no replica has it with a decay of 0.01, 0.02 or 0.05."

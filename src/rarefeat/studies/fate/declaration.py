@@ -81,7 +81,7 @@ def claim_inputs(section: LateLearning) -> ClaimInputs:
 # A plain `snakemake` makes it once its full run has been made.
 KIND = StudyKind(
     "fate",
-    "At once, late or never",
+    "Late learning",
     LateLearning,
     build_outputs,
     stages=(MEASURE,),

@@ -94,7 +94,7 @@ def paired_interval(name: str, difference: pd.Series, kind: str) -> dict[str, fl
     """
     estimate = estimate_mean(difference.dropna())
     low, high = confidence_bounds(estimate, 0.025, kind)
-    return {f"{name}_mean": estimate.value, f"{name}_ci_low": low, f"{name}_ci_high": high}
+    return {name: estimate.value, f"{name}_ci_low": low, f"{name}_ci_high": high}
 
 
 def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:

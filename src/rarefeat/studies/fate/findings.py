@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
 from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
 from rarefeat.storage.findings import enumerate_words
 from rarefeat.storage.markdown import interval, records, select_rows, single_row
+from rarefeat.studies.fate.claims import GRIDS, SETTING, critical_samples
 from rarefeat.studies.fate.config import LateLearning
 from rarefeat.studies.fate.figures import LATE, pairs
 from rarefeat.studies.fate.learning_times import clopper_pearson
 
 TABLES = ("fate_points", "verdicts_fate_over_time")
+OPTIONAL = ("fate_mechanism",)
+"""Tables of runs of their own, which add to the findings."""
 REUSE = {
     "supported": "more replicas learn it from a sample of 8,192 pairs that comes back than from"
     " fresh pairs",
@@ -20,24 +24,14 @@ REUSE = {
     "undecided": "it is not shown that more or fewer replicas learn it from 8,192 pairs that come"
     " back than from fresh pairs",
 }
-CONTROLS = {
-    "F-antithetic": "without chance ties of its sign",
-    "F-apart": "with no other feature beside it",
-    "F-noiseless": "without noise",
+LEAST = 0.25
+"""Smallest difference of a share that matters, as the claims have it."""
+KINDS = {
+    "new_signs": "its sign is new at each visit",
+    "new_tokens": "the tokens that hold each feature are new at each visit",
+    "replacement": "visits are drawn with replacement",
 }
-"""Controls of the sample that comes back, by the claim that compares each with pairs as drawn."""
-FEWER = {
-    "supported": "fewer learn it",
-    "contradicted": "the share that learns it does not fall by a quarter",
-    "undecided": "no difference is shown",
-}
-BORDER = {
-    "supported": "is right more often than the better of the answers late and never, which are the"
-    " same for all points",
-    "contradicted": "is right no more often than the better of the answers late and never",
-    "undecided": "is not shown to be right more often than the better of the answers late and"
-    " never",
-}
+"""What is changed of pairs that come back."""
 FEW = "is not tested"
 
 
@@ -57,9 +51,10 @@ def findings(section: LateLearning, tables: Mapping[str, pd.DataFrame]) -> list[
     )
     return [
         describe_late(reuse),
-        describe_controls(claims),
+        describe_reuse(claims),
+        *(line for name in OPTIONAL if name in tables for line in describe_mechanism(tables[name])),
         describe_fresh(select_rows(points, study=["rarest", "reuse", "leak"], N=0)),
-        describe_border(claims),
+        describe_predictors(section, points),
     ]
 
 
@@ -79,37 +74,125 @@ def describe_late(reuse: list[dict]) -> str:
     ]
     return (
         f"{begins} At {first['eps_min']:g} times the others' frequency and a weight decay of"
-        f" {LATE:g}, {soon or 'none'} of {replicas} replicas had learned it by step 500; by step"
+        f" {LATE:g}, {soon or 'none'} of {replicas} replicas had learned it by step 500. By step"
         f" {first['T']:,} it had been learned in {enumerate_words(samples)} (n = {first['n']}"
-        f" each). Learned means here a cosine of at least {HALF_LEARNED:g}, elsewhere above"
-        f" {PURE_COSINE:g}."
+        f" each). {describe_threshold(reuse)}"
     )
 
 
-def describe_controls(claims: pd.DataFrame) -> str:
-    """Describe what the sample that comes back and its controls change, by their verdicts."""
+def describe_threshold(reuse: list[dict]) -> str:
+    """Say from which cosine on the feature is learned, and what the other threshold changes."""
+    if "half" not in reuse[0]:
+        return (
+            f"Learned means here a cosine of at least {HALF_LEARNED:g}, elsewhere above"
+            f" {PURE_COSINE:g}."
+        )
+    half = sum(point["half"] for point in reuse)
+    ones = sum(point["at_once"] + point["late"] for point in reuse)
+    return (
+        f"Learned means a cosine above {PURE_COSINE:g}; from {HALF_LEARNED:g} on it would be"
+        f" {half} instead of {ones} replicas."
+    )
+
+
+def describe_reuse(claims: pd.DataFrame) -> str:
+    """Describe what the sample that comes back changes, by its verdict."""
     verdict = single_row(claims, claim_id="F-reuse")
     statement = REUSE.get(verdict["verdict"], f"the sample that comes back {FEW}")
-    text = (
+    return (
         f"There {statement}: the difference is {interval(verdict, 'estimate', 2, '+')} of the"
         " replicas."
     )
-    controls = [
-        (words, single_row(claims, claim_id=name))
-        for name, words in CONTROLS.items()
-        if name in set(claims["claim_id"])
-    ]
-    if controls:
-        changes = enumerate_words(
-            f"{words} {FEWER.get(control['verdict'], f'nothing {FEW}')}"
-            f" ({interval(control, 'estimate', 2, '+')})"
-            for words, control in controls
-        )
-        text += f" With pairs that come back, but {changes}."
-    return (
-        f"{text} Why is not established: these controls do not separate chance ties of signs from"
-        " single pairs."
+
+
+def change(row: Mapping, other: str) -> str:
+    """Classify a paired difference: fewer, more, alike (less than LEAST apart) or unclear.
+
+    Parameters
+    ----------
+    row : mapping
+        Row of `fate_mechanism`.
+    other : str
+        First part of the columns of the difference.
+    """
+    low, high = row[f"{other}_ci_low"], row[f"{other}_ci_high"]
+    if high < 0:
+        return "fewer"
+    if low > 0:
+        return "more"
+    return "alike" if low > -LEAST and high < LEAST else "unclear"
+
+
+def describe_mechanism(table: pd.DataFrame) -> list[str]:
+    """Describe what of a pair that comes back lets the feature in late, for the largest N.
+
+    The words follow from paired differences with their intervals. They speak of ties of sign and of
+    single pairs only as far as the ways of drawing without them were trained.
+    """
+    N = int(table["N"].max())
+    rows = {row["latents"]: row for row in records(select_rows(table, N=N))}
+    fresh = single_row(table, N=0)
+    plain = rows.get("plain")
+    if plain is None:
+        return []
+    text = (
+        f"Which part of a pair matters when it comes back? With {pairs(N)} pairs as drawn"
+        f" {plain['learned']} of {plain['n']} runs learn the feature by step {plain['T']:,}, with"
+        f" fresh pairs {fresh['learned']} of {fresh['n']}."
     )
+    groups = {
+        "fewer": "Fewer than with pairs as drawn learn it where",
+        "alike": f"As many, to less than {100 * LEAST:.0f} %, learn it where",
+        "more": "More learn it where",
+        "unclear": "No difference from pairs as drawn is shown where",
+    }
+    outcomes = {name: change(rows[name], "reuse") for name in KINDS if name in rows}
+    for outcome, words in groups.items():
+        changed = [
+            f"{KINDS[name]} ({interval(rows[name], 'reuse', 2, '+')}; from fresh pairs"
+            f" {interval(rows[name], 'fresh', 2, '+')})"
+            for name, result in outcomes.items()
+            if result == outcome
+        ]
+        if changed:
+            text += f" {words} {enumerate_words(changed)}."
+    return [text, describe_ties(rows), *describe_tokens(rows)]
+
+
+def describe_ties(rows: Mapping[str, Mapping]) -> str:
+    """Describe whether ties of sign are needed for late learning, and whether they suffice."""
+    needed = {
+        "fewer": "Chance ties of its sign to others are part of the reason",
+        "alike": "Chance ties of its sign to others are not the reason",
+        "more": "Chance ties of its sign to others hinder it",
+        "unclear": "Whether chance ties of its sign to others are part of the reason is not shown",
+    }
+    enough = {
+        "more": "planted in fresh pairs they bring more late learning",
+        "alike": "planted in fresh pairs they change little",
+        "fewer": "planted in fresh pairs they take late learning away",
+        "unclear": "planted in fresh pairs they have no effect that is shown",
+    }
+    parts = []
+    if "new_signs" in rows:
+        parts.append(needed[change(rows["new_signs"], "reuse")])
+    if "planted_ties" in rows:
+        row = rows["planted_ties"]
+        parts.append(f"{enough[change(row, 'fresh')]} ({interval(row, 'fresh', 2, '+')})")
+    return f"{'; '.join(parts)}." if parts else "Ties of its sign were not tested."
+
+
+def describe_tokens(rows: Mapping[str, Mapping]) -> list[str]:
+    """Describe whether the tokens that single pairs hold the feature in are part of the reason."""
+    needed = {
+        "fewer": "The tokens that single pairs hold the feature in are part of the reason; an"
+        " augmentation, which redraws them, takes that part away.",
+        "alike": "The tokens that single pairs hold the feature in are not the reason.",
+        "more": "With tokens that are drawn at each visit more learn it.",
+        "unclear": "Whether the tokens that single pairs hold the feature in are part of the reason"
+        " is not shown.",
+    }
+    return [needed[change(rows["new_tokens"], "reuse")]] if "new_tokens" in rows else []
 
 
 def describe_fresh(fresh: pd.DataFrame) -> str:
@@ -140,11 +223,26 @@ def describe_fresh(fresh: pd.DataFrame) -> str:
     )
 
 
-def describe_border(claims: pd.DataFrame) -> str:
-    """Describe how often a border without a fitted constant separates late from never."""
-    border = single_row(claims, claim_id="F-border")
+def describe_predictors(section: LateLearning, points: pd.DataFrame) -> str:
+    """Describe at how many points each predictor without a fitted constant is right.
+
+    A point counts as late where more than half of the replicas that had not learned at once learn.
+    """
+    points = select_rows(points, study=list(GRIDS), latents="plain")
+    points = points[points["at_once"] < points["n"]]
+    late = points["late"] > (points["n"] - points["at_once"]) / 2
+    leaks = select_rows(points, N=0).set_index(list(SETTING))["leak"]
+    means = leaks.reindex(pd.MultiIndex.from_frame(points[list(SETTING)])).fillna(np.inf)
+    critical = critical_samples(section.studies[GRIDS[0]], points, means.to_numpy())
+    by_decay = late.groupby(points["lambda"]).transform("mean") > 0.5
+    right = (points["N"].replace(0, np.inf) <= critical) == late
+    border, best = (points["border"] > 1) == late, by_decay == late
+    wrong = points[~right]
     return (
-        "A border between late and never without a fitted constant, from a linear model of growth,"
-        f" {BORDER.get(border['verdict'], FEW)}: {interval(border, 'estimate', 2, '+')} of the"
-        " points."
+        "Late or never, without a fitted constant: the critical sample of the theorem says rightly"
+        f" what most runs do at {right.sum()} of {len(points)} points. The border of one leak for"
+        f" all neurons is right at {border.sum()}. The best answer for each decay, knowing the"
+        f" outcomes, is right at {best.sum()}. Of the"
+        f" {len(wrong)} points where the critical sample is wrong {(wrong['N'] == 0).sum()} have fresh"
+        " pairs."
     )

@@ -206,6 +206,7 @@ def fate_points(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
                     "T": study.training.T,
                     "at_once": int((group["learned_at"] <= study.looked).sum()),
                     "late": int(late.sum()),
+                    "half": int(group["half_at"].notna().sum()),
                     **group[medians].median(),
                     "step_quarter": learning_quantile(group["learned_at"], 0.25),
                     "step_half": learning_quantile(group["learned_at"], 0.5),

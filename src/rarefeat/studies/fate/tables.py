@@ -179,6 +179,12 @@ FATE_POINTS = schema(
             unit="replicas",
             description="replicas that learned it after that, by T",
         ),
+        "half": column(
+            "int64",
+            at_least(0),
+            unit="replicas",
+            description="replicas that have a cosine of at least 0.5 by T",
+        ),
         **{name: nullable(unit, "as in the table of the study") for name, unit in GROWTH.items()},
         "border": nullable(
             "1",
