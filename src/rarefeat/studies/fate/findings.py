@@ -173,13 +173,13 @@ def describe_ties(rows: Mapping[str, Mapping]) -> str:
         "fewer": "planted in fresh pairs they take late learning away",
         "unclear": "planted in fresh pairs they have no effect that is shown",
     }
-    parts = []
+    clauses = []
     if "new_signs" in rows:
-        parts.append(needed[change(rows["new_signs"], "reuse")])
+        clauses.append(needed[change(rows["new_signs"], "reuse")])
     if "planted_ties" in rows:
         row = rows["planted_ties"]
-        parts.append(f"{enough[change(row, 'fresh')]} ({interval(row, 'fresh', 2, '+')})")
-    return f"{'; '.join(parts)}." if parts else "Ties of its sign were not tested."
+        clauses.append(f"{enough[change(row, 'fresh')]} ({interval(row, 'fresh', 2, '+')})")
+    return f"{'; '.join(clauses)}." if clauses else "Ties of its sign were not tested."
 
 
 def describe_tokens(rows: Mapping[str, Mapping]) -> list[str]:
@@ -243,6 +243,6 @@ def describe_predictors(section: LateLearning, points: pd.DataFrame) -> str:
         f" what most runs do at {right.sum()} of {len(points)} points. The border of one leak for"
         f" all neurons is right at {border.sum()}. The best answer for each decay, knowing the"
         f" outcomes, is right at {best.sum()}. Of the"
-        f" {len(wrong)} points where the critical sample is wrong {(wrong['N'] == 0).sum()} have fresh"
-        " pairs."
+        f" {len(wrong)} points where the critical sample is wrong {(wrong['N'] == 0).sum()} have"
+        " fresh pairs."
     )
