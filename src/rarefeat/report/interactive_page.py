@@ -10,7 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from rarefeat.chain.critical_frequency import NORMAL_95, VALIDATED_RANGES, TrainingPoint
 from rarefeat.config.study import Study
+from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.run.job import Job
 from rarefeat.storage.markdown import records, select_rows, single_row
@@ -37,7 +39,8 @@ def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
     """
     (grid,) = tables.values()
     study = job.config_section("confirmation", Study)
-    return fill_template(regimes(confirmation_shares(study, fates(grid))), study, CONSTANTS)
+    shares = confirmation_shares(study, fates(grid))
+    return fill_template(regimes(shares), study, CONSTANTS, PURE_COSINE)
 
 
 def confirmation_shares(study: Study, outcomes: pd.DataFrame) -> pd.DataFrame:
@@ -100,12 +103,14 @@ def regimes(shares: pd.DataFrame) -> list[dict[str, Any]]:
 def page_from_published(tables: PublishedTables, study: Study) -> str:
     """Return the page of the published tables; `study` is the study `confirmation`."""
     shares = confirmation_shares(study, tables["confirmation_fates"])
+    late = PURE_COSINE
     if "fate_shares" in tables:
+        late = PURE_COSINE if "half" in tables["fate_points"] else HALF_LEARNED
         others = select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain")
         shares = pd.concat([shares, others])
     groups = regimes(shares)
     if "selection_law_constants" not in tables:
-        return fill_template(groups, study, CONSTANTS)
+        return fill_template(groups, study, CONSTANTS, late)
     key = {"lambda": study.training.lambda_, "N": study.data.N}
     for row in records(select_rows(tables["selection_steps"], study="help", arm="dense")):
         key["share"] = float(row["point"].removeprefix("share="))
@@ -113,12 +118,16 @@ def page_from_published(tables: PublishedTables, study: Study) -> str:
         if regime is None:
             groups.append(regime := {**key, "points": []})
         regime["step"] = [row["step"], row["ci_low"], row["ci_high"]]
-    error = f"{single_row(tables['selection_law_errors'], parameter='all')['error']:.3f}"
-    return fill_template(groups, study, single_row(tables["selection_law_constants"]), error)
+    error = single_row(tables["selection_law_errors"], parameter="all")["error"]
+    return fill_template(groups, study, single_row(tables["selection_law_constants"]), late, error)
 
 
 def fill_template(
-    groups: list[dict], study: Study, constants: Mapping[str, float], error: str | None = None
+    groups: list[dict],
+    study: Study,
+    constants: Mapping[str, float],
+    late: float,
+    error: float | None = None,
 ) -> str:
     """Return the page with its data.
 
@@ -130,8 +139,10 @@ def fill_template(
         Study whose hyper-parameters are those of the page.
     constants : mapping
         Constants of the model.
-    error : str, optional
-        Mean error of the model, in words.
+    late : float
+        Cosine from which late learning is counted in `groups`.
+    error : float, optional
+        Mean absolute error of the model.
     """
     data, training = study.data, study.training
     config = {key: getattr(data, key) for key in ("d", "d1", "L", "C")} | {
@@ -140,10 +151,20 @@ def fill_template(
     config["nsr"] = SIGMA**2 * data.d1
     curves = [point["course"] for regime in groups for point in regime["points"]]
     steps = sorted({int(step) for curve in curves for step, *_ in curve} | {training.T})
+    rate = TrainingPoint(data, training, SIGMA, 1.0).growth_rate
+    tested = {"share": VALIDATED_RANGES["share"]}
+    tested["lambda"] = [decay * rate for decay in VALIDATED_RANGES["decay"]]
+    places = ["where the sliders begin"], ["in the law and in the steps measured beside it"]
+    places[late == HALF_LEARNED].append("in late learning")
+    pure, half = (" and ".join(names) for names in places)
     content = {
         "config": config,
+        "tested": tested,
+        "half": NORMAL_95 * error if error else None,
+        "threshold": f"Learned is a cosine above {PURE_COSINE:g} {pure}, and of at least"
+        f" {HALF_LEARNED:g} {half}.",
         **{key: constants[key] for key in CONSTANTS},
-        "error": error,
+        "error": f"{error:.3f}" if error else None,
         "T": training.T,
         "N": data.N,
         "steps": steps,

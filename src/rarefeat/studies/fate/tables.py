@@ -114,10 +114,12 @@ FATE = schema(
             )
             for k in TOPS
         },
-        "winner_rank": nullable(
-            "1",
-            "place of the neuron that is nearest to the feature at the last step, in the order of"
-            " A_i - g_i at `looked`; 1 for the largest",
+        "winner_rank": column(
+            "int64",
+            at_least(1),
+            unit="1",
+            description="place of the neuron that is nearest to the feature at the last step, in"
+            " the order of A_i - g_i at `looked`; 1 for the largest",
         ),
         "cosine": nullable("1", "largest |cos| at the last step", SHARE),
         "count": nullable("pairs", "training pairs with the rare feature; null for fresh pairs"),
