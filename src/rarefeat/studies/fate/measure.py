@@ -39,7 +39,9 @@ def measure_fate(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame]:
             seeds[first : first + size],
             f"{job.study}/{cell.path} from seed {seeds[first]}",
         )
-    table = pd.DataFrame(rows).astype({"seed": "int64", "learned_at": float, "T1": float})
+    table = pd.DataFrame(rows).astype(
+        {"seed": "int64", "learned_at": float, "half_at": float, "T1": float}
+    )
     columns = {
         "latents": cell["latents"],
         "N": int(cell["N"]),
