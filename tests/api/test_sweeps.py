@@ -518,7 +518,9 @@ def test_paired_plot_draws_the_difference_of_the_summary():
     summary = runs.summary().query("metric == 'max_alignment'").set_index(["arm", "eps_min"])
     lines = [line.get_ydata() for line in ax.get_lines() if len(line.get_xdata()) == 2][:2]
     for arm, drawn in zip(arms[1:], lines, strict=True):
-        np.testing.assert_allclose(drawn, summary.loc[arm, "paired_difference"])
+        np.testing.assert_allclose(
+            np.asarray(drawn, float), summary.loc[arm, "paired_difference"].astype(float)
+        )
     assert len(runs.select(eps_min=1.0).plot(x="step", paired=True).get_lines()) >= 2
     for arm in ("dense", "pruned_neuron"):
         line = refusal(runs.select(arm=arm).plot, paired=True)

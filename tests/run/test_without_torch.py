@@ -8,8 +8,12 @@ from rarefeat.project import load
 from rarefeat.registry import kinds
 
 TENSORS = {
+    "report.interactive_page": "reads the law of late learning",
     "studies.augmentation.measure": "encodes pairs",
     "studies.augmentation.representations": "encodes images",
+    "studies.fate.claims": "reads the law of late learning",
+    "studies.fate.figures": "reads the law of late learning",
+    "studies.fate.learning_times": "reads the law of late learning",
     "studies.imbalance.alignment_map": "cosines of trained weights",
     "studies.long_tail.aggregate": "groups of classes by the function that training uses",
     "studies.scaling.aggregate": "cosines of trained weights",

@@ -74,7 +74,7 @@ def test_groups_follow_the_class_order_of_the_replica():
 
 
 def test_summary_pairs_arms_with_dense_by_rho_and_split():
-    gain = {"dense": 0.0, "pruned": 0.05, "self_damaging": -0.02}
+    gain = {"dense": 0.0, "pruned": 0.05, "self_damaging": -0.02, "resampled": 0.03}
     longtail = replicas(lambda arm, rho: gain[arm.arm])
     summary = summary_table(longtail)
     chosen = summary[(summary["probe"] == "balanced") & (summary["metric"] == "accuracy")]
@@ -131,7 +131,7 @@ def test_arms_are_paired_with_dense_of_their_width():
     assert set(chosen["width"]) == {8, 32}
     assert chosen["paired_difference"].to_numpy() == pytest.approx(0.1, abs=1e-3)
     measured = measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured"))
-    assert len(measured) == 3 * 2 * sum(arm.arm != "dense" for arm in study.arms)
+    assert len(measured) == 3 * 2 * sum(arm.alpha > 0 for arm in study.arms)
     assert set(summary_table(longtail)["width"]) == {8, 32}
 
 
