@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from conftest import run_cell, run_chain, run_stage
+from pyarrow.csv import read_csv
 from safetensors import safe_open
 
 from rarefeat.chain import file_schemas as chain
@@ -49,10 +50,10 @@ def differences(
         else [f"path {path}"]
     )
     seen, sizes = set(), dict(sizes)
-    if path.suffix == ".parquet":
+    if path.suffix in (".parquet", ".csv"):
+        schema = pq.read_schema(path) if path.suffix == ".parquet" else read_csv(path).schema
         written = {
-            field.name: (TYPES.get(str(field.type), str(field.type)), ())
-            for field in pq.read_schema(path)
+            field.name: (TYPES.get(str(field.type), str(field.type)), ()) for field in schema
         }
     else:
         with safe_open(path, framework="pt") as handle:
@@ -145,7 +146,7 @@ def pictured(project, tmp_path_factory):
         paths |= run_cell(results, IMAGE_PRETRAIN, *at)
     paths |= run_cell(results, IMAGE_PROBE, *at)
     paths["checkpoints"] = next(path for path in checkpoints.glob("seeds=*.safetensors"))
-    paths["records"] = paths["checkpoints"].with_suffix(".parquet")
+    paths["records"] = paths["checkpoints"].with_suffix(".csv")
     return results, paths
 
 

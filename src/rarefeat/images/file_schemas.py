@@ -139,7 +139,7 @@ CHECKPOINTS = FileSchema(
     ),
 )
 RECORDS = FileSchema(
-    f"checkpoints/{{study}}/{CELL}/seeds={{block}}.seed={{seed}}.parquet",
+    f"checkpoints/{{study}}/{CELL}/seeds={{block}}.seed={{seed}}.csv",
     "images.pretrain",
     "The records of a training that goes on, to look at; deleted with its checkpoint.",
     (EPOCH, METRIC, VALUE),
