@@ -152,6 +152,8 @@ def test_commits_of_published_tables_are_in_the_history():
         for commit in commits.split(", ")
         if not any(known.startswith(commit) for known in history)
     }
+    if len(missing) > len(of_tables | of_rows) / 2:
+        pytest.skip("needs the history of this project, not one begun from a copy of its files")
     assert not missing
 
 
