@@ -64,3 +64,13 @@ def test_new_writes_a_study_that_snakemake_plans(tmp_path, monkeypatch):
     Path("Snakefile").write_text("# mine\n", encoding="utf-8")
     CliRunner().invoke(main, ["new", "mine"])
     assert Path("Snakefile").read_text(encoding="utf-8") == "# mine\n"
+
+
+def test_show_offers_files_that_are_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "results/quick/tables/paper_summary.parquet"
+    table.parent.mkdir(parents=True)
+    table.touch()
+    for name in ("paper_sumary", "results/quick/tables/paper_sumary.parquet"):
+        output = CliRunner().invoke(main, ["show", name]).output
+        assert output.endswith("; did you mean results/quick/tables/paper_summary.parquet?\n")

@@ -4,6 +4,7 @@ Verify that results are whole and what their names say. Whether files are of tod
 code is what `snakemake -n` says.
 """
 
+import difflib
 import json
 import re
 from collections.abc import Iterator
@@ -21,10 +22,22 @@ INTERMEDIATE = re.compile(r"seeds=\d+-\d+\.(safetensors|parquet)")
 
 def show(path: str | Path) -> str:
     """Format what made a file: its metadata, with config and code from the file of its job."""
+    if not Path(path).exists():
+        raise RarefeatError(f"{path} does not exist{suggest_files(Path(path))}")
     origin = read_origin(path)
-    if "name" in origin and (job := find_job(path, origin)):
+    if "stage" in origin and (job := find_job(path, origin)):
         origin |= {"config": job.config, "code": job.code}
     return json.dumps(origin, indent=2, ensure_ascii=False)
+
+
+def suggest_files(path: Path) -> str:
+    """Return which files beside a path, or of `results`, it may mean; empty if none is near."""
+    kinds = ("tables", "figures", "pages")
+    files = [*path.parent.glob("*"), *(f for k in kinds for f in Path("results").glob(f"**/{k}/*"))]
+    files = [file for file in files if file.is_file()]
+    stems = difflib.get_close_matches(path.stem, {file.stem for file in files}, 2, 0.8)
+    names = dict.fromkeys(str(file) for stem in stems for file in files if file.stem == stem)
+    return f"; did you mean {' or '.join([*names][:4])}?" if names else ""
 
 
 def verify(results: str | Path) -> list[str]:
