@@ -25,7 +25,7 @@ def show(path: str | Path) -> str:
     if not Path(path).exists():
         raise RarefeatError(f"{path} does not exist{suggest_files(Path(path))}")
     origin = read_origin(path)
-    if "stage" in origin and (job := find_job(path, origin)):
+    if {"name", "stage"} <= origin.keys() and (job := find_job(path, origin)):
         origin |= {"config": job.config, "code": job.code}
     return json.dumps(origin, indent=2, ensure_ascii=False)
 
