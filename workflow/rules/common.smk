@@ -99,10 +99,12 @@ def find_cell(wildcards):
     None for a job of a whole study.
     """
     axes = {name: value for name, value in wildcards.items() if name not in ("study", "seeds")}
-    path = axes.get("cell") or "/".join(f"{name}={value}" for name, value in axes.items())
-    if path and (wildcards.study, path) not in CELLS:
+    if not axes:
+        return None
+    path = axes.get("cell") or str(Path(*map("=".join, axes.items())))
+    if (wildcards.study, path) not in CELLS:
         raise WorkflowError(f"{wildcards.study} has no cell {path}; see its grid in the config")
-    return CELLS.get((wildcards.study, path))
+    return CELLS[wildcards.study, path]
 
 
 CELLS = {
