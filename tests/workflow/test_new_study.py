@@ -124,7 +124,7 @@ def test_docs_show_the_study_in_all_indexes(documented):
         "docs/studies/index.md": f"| [The example study](example.md) {row}",
         "docs/studies/example.md": f"**{finding}",
         "docs/claims/table.html": "More samples help",
-        "docs/reference/config_studies.md": "## `example`: The example study",
+        "docs/reference/config_studies/example.md": "# Config of `example`: The example study",
         "docs/reference/tables/index.md": "[The example study](example.md)",
     }
     for path, text in expected.items():

@@ -50,21 +50,18 @@ SECTIONS = {
 }
 
 
-def sections_of_kinds() -> dict[str, type[Section]]:
-    """Return the config sections of each kind of study by heading."""
-    sections: dict[str, type[Section]] = {}
-    for name, kind in kinds().items():
-        sections[f"`{name}`: {kind.title}"] = kind.section
-        module = kind.load("config")
-        for item in vars(module).values():
-            is_defined_here = (
-                isinstance(item, type)
-                and issubclass(item, Section)
-                and item.__module__ == module.__name__
-            )
-            if is_defined_here and item is not kind.section:
-                sections[f"`{name}`, `{item.__name__}`"] = item
-    return sections
+def sections_of_kind(name: str) -> dict[str, type[Section]]:
+    """Return the config sections of a kind of study by heading."""
+    kind = kinds()[name]
+    module = kind.load("config")
+    return {f"`{name}`": kind.section} | {
+        f"`{item.__name__}`": item
+        for item in vars(module).values()
+        if isinstance(item, type)
+        and issubclass(item, Section)
+        and item.__module__ == module.__name__
+        and item is not kind.section
+    }
 
 
 @cache
@@ -216,19 +213,28 @@ def config_page() -> str:
         "not say otherwise.",
         "Numbers are finite and, counts apart, dimensionless; an unknown key is an error. The keys"
         " of each kind of study stand in",
-        "[a page of their own](config_studies.md).",
+        "[pages of their own](config_studies/index.md).",
     ]
     return "\n".join([*lines, *key_tables({"Top level": TopLevelConfig} | SECTIONS)]) + "\n"
 
 
-def config_studies_page() -> str:
-    """Render docs/reference/config_studies.md: the keys of each kind of study."""
+def config_pages() -> dict[str, str]:
+    """Render a page of keys for each kind of study, and their index, by path below docs/."""
+    folder, note = "reference/config_studies", "Rendered from the code by `make docs`."
+    index = [f"- [{kind.title}]({name}.md)" for name, kind in kinds().items()]
+    pages = {f"{folder}/{name}.md": config_page_of(name, note) for name in kinds()}
     lines = [
         "# Config of each kind of study",
         "",
-        "Rendered from the code by `make docs`. What kinds share: [config](config.md).",
+        f"{note} What kinds share: [config](../config.md).",
     ]
-    return "\n".join([*lines, *key_tables(sections_of_kinds())]) + "\n"
+    return pages | {f"{folder}/index.md": "\n".join([*lines, "", *index]) + "\n"}
+
+
+def config_page_of(name: str, note: str) -> str:
+    """Render the keys of a kind of study."""
+    lines = [f"# Config of `{name}`: {kinds()[name].title}", "", note]
+    return "\n".join([*lines, *key_tables(sections_of_kind(name))]) + "\n"
 
 
 def key_tables(sections: Mapping[str, type[Section]]) -> list[str]:
@@ -267,7 +273,7 @@ def render_reference() -> dict[str, str]:
     }
     return {
         "reference/config.md": config_page(),
-        "reference/config_studies.md": config_studies_page(),
+        **config_pages(),
         "reference/files.md": files_page(),
         "reference/tables/index.md": tables_index(),
         **tables,

@@ -10,7 +10,7 @@ from rarefeat.chain.concat_tables import collect
 from rarefeat.config.section import dump_config
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project, load
-from rarefeat.report.reference import config_studies_page, tables_page
+from rarefeat.report.reference import config_pages, tables_page
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.two_layer import findings, search
@@ -184,7 +184,7 @@ def test_beside_printed_names_the_table_of_each_setting():
 
 
 def test_the_reference_pages_have_the_section_and_the_tables():
-    assert "`two_layer`, `Problem`" in config_studies_page()
+    assert "## `Problem`" in config_pages()["reference/config_studies/two_layer.md"]
     assert all(
         f"## `{name}.parquet`" in tables_page("two_layer")
         for name in KIND.build_outputs(quick().sections["two_layer"]).tables

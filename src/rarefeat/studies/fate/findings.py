@@ -21,6 +21,8 @@ REUSE = {
     " fresh pairs",
     "contradicted": "a sample of 8,192 pairs that comes back adds less than a quarter of the"
     " replicas, or takes some away",
+    "too few seeds": "these seeds are too few to say whether more replicas learn it from 8,192"
+    " pairs that come back than from fresh pairs",
     "undecided": "it is not shown that more or fewer replicas learn it from 8,192 pairs that come"
     " back than from fresh pairs",
 }

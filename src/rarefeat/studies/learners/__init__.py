@@ -1,1 +1,1 @@
-"""Which learners lock a rare feature out? Losses, encoders and optimisers on one data law."""
+"""Which learners miss a rare feature? Losses, encoders and optimisers on one data law."""

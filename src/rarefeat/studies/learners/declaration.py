@@ -34,8 +34,8 @@ CLAIM_STUDY = "which_learners"
 CAPTION = (
     "Frequency from which half of the replicas learn the rare feature, by learner, with 95 %"
     " bootstrap intervals over seeds: by a linear readout of the embeddings (filled), and by the"
-    " best neuron's cosine (open); an arrow stands for the end of the grid. The row `infonce` is the"
-    " paper's learner, and each other row differs from it in the one thing that it is named"
+    " best neuron's cosine (open); an arrow stands for the end of the grid. The row `infonce` is"
+    " the paper's learner, and each other row differs from it in the one thing that it is named"
     " after. (b) R^2 of the readout of the frequent features, the same for all if learning is"
     " matched; grey: all features before training. Compare where a learner stands with the first"
     " row, and whether both measures agree."
@@ -74,12 +74,12 @@ def claim_inputs(section: LearnerStudies) -> ClaimInputs | None:
 # A plain `snakemake` makes it once its full run has been made.
 KIND = StudyKind(
     "learners",
-    "Which learners lock a rare feature out?",
+    "Which learners miss a rare feature?",
     LearnerStudies,
     build_outputs,
     stages=(CHOOSE_RATE, LEARN),
     inherits=SHARED_TRAINING_KEYS,
     claim_inputs=claim_inputs,
     by_default=False,
-    question="Does the lock of InfoNCE stand under other losses, encoders and optimisers?",
+    question="Do other losses, encoders and optimisers learn the rare feature that InfoNCE misses?",
 )
