@@ -233,12 +233,13 @@ def fate_draws(table: pd.DataFrame) -> Figure:
         yticks=range(len(ways)),
         yticklabels=[DRAWS[name] for name in ways],
         xlim=(-0.02, 1.02),
+        ylim=(len(ways) - 0.5, -0.5),
         xlabel=f"runs that learn it by step {table['T'].max():,}, exact 95 % intervals,"
         f" {n_of(*table['n'])}",
     )
-    ax.invert_yaxis()
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False)
+    handles, labels = ax.get_legend_handles_labels()
+    add_legend(figure, dict(zip(labels, handles, strict=True)))
     return figure
 
 
