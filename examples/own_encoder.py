@@ -19,10 +19,11 @@ class TopK(nn.Module):
 
 
 def main(seeds=range(100, 110), **size):
-    for name, encoder in {"paper": "paper", "linear": "linear", "top 5": TopK}.items():
+    encoders = {"paper": ("paper", "o"), "linear": ("linear", "x"), "top 5": (TopK, "^")}
+    for name, (encoder, marker) in encoders.items():
         learners = rarefeat.train_learners(eps_min=0.3, encoder=encoder, seeds=seeds, **size)
         rare = learners.table.query("feature == @learners.rare_features[0]")
-        plt.scatter(rare["cosine"], rare["r2"], label=name)
+        plt.scatter(rare["cosine"], rare["r2"], marker=marker, label=name)
         cosine, r2 = rare["cosine"].mean(), rare["r2"].mean()
         print(f"{name}: R^2 of the rare feature is {r2:.2f}, its best cosine {cosine:.2f}.")
     plt.gca().set(xlabel="largest cosine of a neuron", ylabel="$R^2$ of a linear readout")

@@ -12,10 +12,11 @@ def margin(f_x, f_y, width=1.0):
 
 
 def main(seeds=range(100, 110), **size):
-    for name, loss in {"InfoNCE": "infonce", "margin": margin}.items():
+    losses = {"InfoNCE": ("infonce", "o-"), "margin": (margin, "s--")}
+    for name, (loss, style) in losses.items():
         learners = rarefeat.train_learners(eps_min=0.3, loss=loss, seeds=seeds, **size)
         r2 = learners.table.groupby("feature")["r2"].agg(["mean", "std"])
-        plt.errorbar(r2.index, r2["mean"], r2["std"], marker="o", capsize=2, label=name)
+        plt.errorbar(r2.index, r2["mean"], r2["std"], fmt=style, capsize=2, label=name)
         rare, others = r2["mean"].iloc[-1], r2["mean"].iloc[:-1].mean()
         print(f"{name}: R^2 of the rare feature is {rare:.2f}, of the others {others:.2f}.")
     plt.gca().set(xlabel="feature, the rare one last", ylabel="$R^2$ of a linear readout")

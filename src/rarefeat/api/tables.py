@@ -76,8 +76,8 @@ def read_published_table(name: str) -> pd.DataFrame:
     if name not in tables:
         names = sorted(tables.origins)
         raise RarefeatError(
-            f"{CALLER}: name: {shorten_repr(name)} is no published table{suggest(name, names)}; there are"
-            f" {', '.join(names)}"
+            f"{CALLER}: name: {shorten_repr(name)} is no published table{suggest(name, names)};"
+            f" there are {', '.join(names)}"
         )
     return tables[name]
 

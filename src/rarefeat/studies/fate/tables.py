@@ -70,8 +70,8 @@ FATE = schema(
         ),
         "learned_at": nullable(
             STEPS,
-            "first evaluation at which a neuron has |cos| above 0.9 with the rare feature, if one has"
-            " at least 0.5 at every evaluation from then on; null for never",
+            "first evaluation at which a neuron has |cos| above 0.9 with the rare feature, if one"
+            " has at least 0.5 at every evaluation from then on; null for never",
         ),
         "half_at": nullable(
             STEPS, "first evaluation at which it is at least 0.5, and from then on; null for never"

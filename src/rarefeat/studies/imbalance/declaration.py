@@ -94,7 +94,7 @@ FIGURES_OF_GRID = (
     "figure4_regression_mse",
 )
 PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
-"""Studies of one law and the same draws: the bias of the grid, and the printed one by both rules."""
+"""Studies of one law and the same draws: the bias of the grid, the printed one by both rules."""
 SHIPPED = (
     "paper",
     "direct",

@@ -61,7 +61,7 @@ MILESTONE_ROWS = schema(
 
 HALF_AND_DOUBLE = schema(
     "half_and_double",
-    "a row per (hyper-parameter, factor, eps_min) of the study that the sensitivity analysis varies",
+    "a row per (hyper-parameter, factor, eps_min) of the study that the sensitivity varies",
     {
         "setting": column(str, None, unit="", description="hyper-parameter; empty for the study"),
         "factor": column(float, at_least(0), unit="1", description="multiple of its value"),

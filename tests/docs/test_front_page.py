@@ -1,0 +1,46 @@
+"""The first page of the report."""
+
+from dataclasses import replace
+
+import pytest
+from PIL import Image
+
+from rarefeat.project import load
+from rarefeat.report.front_page import COUNTS, THUMBNAILS, render_front_page
+
+CURRENT, OTHER, MISSING = COUNTS
+
+
+@pytest.fixture
+def project(tmp_path):
+    project = replace(load(), results=str(tmp_path))
+    for outputs in project.outputs.values():
+        for name in outputs.figures:
+            path = tmp_path / "figures" / f"{name}.png"
+            path.parent.mkdir(exist_ok=True)
+            Image.new("RGB", (800, 400)).save(path)
+    return project
+
+
+def test_front_page_counts_the_files_of_a_study(project):
+    names = project.outputs["imbalance"].figures
+    states = dict.fromkeys((f"figures/{name}.png" for name in names), CURRENT)
+    states[f"figures/{list(names)[0]}.png"] = OTHER
+    page = render_front_page(project, states)
+    assert page.count("<tr>") == 2
+    assert f"<td>{len(names) - 1}</td><td>1</td>" in page
+
+
+def test_front_page_shows_at_most_five_current_figures(project):
+    states = {
+        f"figures/{name}.png": CURRENT
+        for outputs in project.outputs.values()
+        for name in outputs.figures
+    }
+    assert render_front_page(project, states).count("<img") == THUMBNAILS
+
+
+def test_front_page_shows_no_figure_of_another_config(project):
+    names = project.outputs["imbalance"].figures
+    states = dict.fromkeys((f"figures/{name}.png" for name in names), OTHER)
+    assert "<img" not in render_front_page(project, states)
