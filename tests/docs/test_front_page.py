@@ -25,7 +25,7 @@ def project(tmp_path):
 def test_front_page_counts_the_files_of_a_study(project):
     names = project.outputs["imbalance"].figures
     states = dict.fromkeys((f"figures/{name}.png" for name in names), CURRENT)
-    states[f"figures/{list(names)[0]}.png"] = OTHER
+    states[f"figures/{next(iter(names))}.png"] = OTHER
     page = render_front_page(project, states)
     assert page.count("<tr>") == 2
     assert f"<td>{len(names) - 1}</td><td>1</td>" in page
