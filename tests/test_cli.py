@@ -51,6 +51,8 @@ def test_command_prints_its_result_or_one_line(line, status, words, monkeypatch)
 
 def test_new_writes_a_study_that_snakemake_plans(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # Rules of other tests may have left a module of this name.
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
     assert CliRunner().invoke(main, ["new", "mine"]).exit_code == 0
     assert {path.name for path in tmp_path.iterdir()} == {"Snakefile", "mine.py", "mine.yaml"}
     again = CliRunner().invoke(main, ["new", "mine"])
