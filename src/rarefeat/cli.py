@@ -190,38 +190,38 @@ def new(name: str) -> None:
 
 
 @main.command(name="predict-critical-frequency")
-@click.argument("kappa", type=float)
-@click.argument("gamma", type=float)
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--sigma", default=0.05, show_default=True, help="standard deviation of the noise")
-@click.option("--error", default=0.0, help="mean absolute error of the model, for the interval")
+@click.option("--kappa", type=float, help="first constant of the model, with --gamma")
+@click.option("--gamma", type=float, help="second constant of the model, with --kappa")
+@click.option("--error", type=float, help="mean absolute error of the model, for the interval")
 @click.option("--outside", is_flag=True, help="predict also where the model was not tested")
 @CONFIGFILE
 def predict(
-    kappa: float,
-    gamma: float,
     changes: tuple[str, ...],
     sigma: float,
-    error: float,
+    kappa: float | None,
+    gamma: float | None,
+    error: float | None,
     outside: bool,
     configfile: tuple[str, ...],
 ) -> None:
     """Predict the eps_min at which half of the replicas learn the rare feature.
 
-    KAPPA and GAMMA are the fitted constants of docs/studies/selection.md, as in
-    `rarefeat predict-critical-frequency 0.8 10 m=60`.
+    As in `rarefeat predict-critical-frequency m=60`, with the published constants unless others
+    are given.
     \f
 
     Parameters
     ----------
-    kappa, gamma : float
-        Constants of the model.
     changes : tuple of str
         KEY=VALUE of the config, each.
     sigma : float
         Standard deviation of the noise.
-    error : float
-        Mean absolute error of the model.
+    kappa, gamma : float, optional
+        Constants of the model; the published ones by default.
+    error : float, optional
+        Mean absolute error of the model; the published one by default.
     outside : bool
         Whether to predict where the model was not tested.
     configfile : tuple of str

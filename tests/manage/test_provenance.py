@@ -120,7 +120,11 @@ def test_show_adds_the_config_of_the_job(results):
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("README.md", "has no metadata"), ("mine.txt", "has no metadata"), ("none.md", "does not exist")],
+    [
+        ("README.md", "has no metadata"),
+        ("mine.txt", "has no metadata"),
+        ("none.md", "does not exist"),
+    ],
 )
 def test_show_refuses_other_files(results, path, words):
     with pytest.raises(RarefeatError, match=f"{path}.*{words}|{words}.*{path}"):
