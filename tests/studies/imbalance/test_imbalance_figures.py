@@ -5,9 +5,10 @@ import pytest
 import synthetic_tables
 from paper_values import check, texts
 
+from rarefeat.project import load
 from rarefeat.run.job import Job
 from rarefeat.studies.imbalance import figures
-from rarefeat.studies.imbalance.declaration import FIGURES
+from rarefeat.studies.imbalance.declaration import FIGURES, FIGURES_OF_GRID
 
 JOB = Job(stage="studies.imbalance.figures")
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}
@@ -32,6 +33,7 @@ def tables(name: str, size: dict, sigmas: tuple[float, ...]) -> dict:
             synthetic_tables.summary(grid(arms=TRAINED)),
             synthetic_tables.summary(grid(arms=("dense", "pruned_weight"))),
         ],
+        "baselines": lambda: [grid(), grid(arms=("dense",), draw=1), grid(arms=("dense",), draw=2)],
         "cross_check": lambda: [
             synthetic_tables.cross_check(size.get("eps_mins", synthetic_tables.TENTHS))
         ],
@@ -67,6 +69,12 @@ def test_fate_includes_further_arms_of_the_table():
     legend = " ".join(texts(figure))
     assert "a new arm, $n$ = 3 seeds" in legend
     assert "without a bias, $n$ = 5 seeds" in legend
+
+
+def test_target_of_the_grid_makes_figures_1_to_4():
+    """`make paper` waits for the first of them."""
+    targets = load().targets["paper"]
+    assert {f"figures/{name}.png" for name in FIGURES_OF_GRID} <= set(targets)
 
 
 @pytest.mark.parametrize("name", ["figure1_aligned_neurons", "figure3_cosine_similarity"])

@@ -153,23 +153,19 @@ def gains(
 
 
 def alignment(tables: Tables, job: Job, metric: str) -> Figure:
-    """Plot Figures 1 and 2: dense above, and the gain of each other arm and baseline below.
+    """Plot Figures 1 and 2: dense above, and the gain of each other arm below.
 
     Parameters
     ----------
     tables : mapping
-        The grid table, then those of baselines by the name STUDY_grid: dense trainings on other
-        data that are compared with dense at the same seed.
+        The grid table.
     job : Job
         Job of the figure; unused.
     metric : str
         Column of the table.
     """
-    (_, grid), *baselines = tables.items()
-    balanced = [table.assign(arm=name.removesuffix("_grid")) for name, table in baselines]
-    names = [table["arm"].iloc[0] for table in balanced]
-    grid, others = compared(pd.concat([grid, *balanced], ignore_index=True))
-    others = [*(name for name in others if name not in names), *names]
+    (grid,) = tables.values()
+    grid, others = compared(grid)
     levels, plotted = levels_of(grid), quantity(metric)
     heights = [1.4, *(1 for _ in others)]
     figure, axes = panels(
@@ -195,6 +191,31 @@ def alignment(tables: Tables, job: Job, metric: str) -> Figure:
     return finish_figure(
         figure, axes[:, 0], level_names(grid, levels), f"{INTERVALS}, {seeds_of(grid)}"
     )
+
+
+def baselines(tables: Tables, job: Job) -> Figure:
+    """Plot Figures 1 and 2 at one noise level for the arms of the grid and for balanced training.
+
+    The first table is the grid's. Those of baselines follow by the name STUDY_grid: dense trainings
+    on other data.
+    """
+    (_, grid), *others = tables.items()
+    balanced = [table.assign(arm=name.removesuffix("_grid")) for name, table in others]
+    shared = set.intersection(*(set(table["nsr"]) for table in (grid, *balanced)))
+    trained = grid[~grid["arm"].isin(UNTRAINED)]
+    table = add_series_column(pd.concat([trained, *balanced], ignore_index=True))
+    table = table[table["nsr"] == max(shared)]
+    shown = assign_styles(dict.fromkeys(table["series"]))
+    figure, axes = panels(1, 2, 2.4)
+    for ax, metric in zip(axes[0], ("aligned_neurons", "max_alignment"), strict=True):
+        plotted = quantity(metric)
+        plot_lines(ax, table, "eps_min", metric, shown, bounds=plotted.range)
+        ax.set(xlabel=EPS, ylabel=plotted.short or plotted.symbol)
+        set_y_range(ax, plotted)
+        set_x_margins(ax, table["eps_min"])
+    counts = table.groupby("series")["seed"].nunique()
+    entries = {f"{arm_label(name)}, {n_of(counts[name])}": look for name, look in shown.items()}
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
 
 
 def quality(tables: Tables, job: Job, metric: str) -> Figure:
