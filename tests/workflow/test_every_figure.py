@@ -20,7 +20,7 @@ from rarefeat.storage.sealed_files import read_table
 from rarefeat.study_kind import Stage
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
-PLANTED = {"claims_map_phase", "claims_map_overlap"}
+PLANTED = {"claims_map_phase", "claims_map_overlap", "half_and_double"}
 """Figures of studies that cost minutes: tests/studies/theory draws them from planted tables."""
 SERIES = {"augmentation_images": 10}
 """Number of series of a figure with more than MOST_SERIES: a mark for each digit."""
