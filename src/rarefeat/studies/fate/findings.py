@@ -158,7 +158,29 @@ def describe_mechanism(table: pd.DataFrame) -> list[str]:
         ]
         if changed:
             text += f" {words} {enumerate_words(changed, 'or where')}."
-    return [text, describe_ties(rows), *describe_tokens(rows)]
+    return [text, describe_ties(rows), *describe_tokens(rows), *describe_smaller_samples(table)]
+
+
+def describe_smaller_samples(table: pd.DataFrame) -> list[str]:
+    """Describe for fewer pairs which ways without a part of a pair still beat fresh pairs."""
+    outcomes = {
+        "more": "more than from fresh pairs",
+        "fewer": "fewer than from fresh pairs",
+        "alike": "as many as from fresh pairs",
+        "unclear": "no difference from fresh pairs is shown",
+    }
+    lines = []
+    for N in sorted(set(table["N"]) - {0, table["N"].max()}):
+        rows = {row["latents"]: row for row in records(select_rows(table, N=N))}
+        clauses = [
+            f"{row['learned']} of {row['n']} where {KINDS[name]}"
+            f" ({outcomes[change(row, 'fresh')]}, {interval(row, 'fresh', 2, '+')})"
+            for name, row in rows.items()
+            if name in KINDS
+        ]
+        if clauses:
+            lines.append(f"With {pairs(N)} pairs it is learned by {enumerate_words(clauses)}.")
+    return lines
 
 
 def describe_ties(rows: Mapping[str, Mapping]) -> str:
