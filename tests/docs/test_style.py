@@ -20,8 +20,6 @@ WAITING = {
     "studies/photographs",
     "studies/selection",
     "studies/theory",
-    "method/selection",
-    "method/model",
     "papers",
     "explainer",
     "glossary",
