@@ -298,33 +298,32 @@ ARMS = ArmRegistry(
         ArmSpec("dense", "dense", "Algorithm 1 without a mask", style=ArmStyle("#000000", "o")),
         ArmSpec(
             "pruned_neuron", "pruned by neuron",
-            "the share $\\alpha$ of the neurons with the smallest norm, anew at every step",
+            "the fraction $\\alpha$ of neurons with the smallest norm, at every step",
             mask_smallest_norms, ratio=True, style=ArmStyle("#D55E00", "s", (0, (4, 1.5))),
         ),
         ArmSpec(
-            "random_neuron", "random neurons", "a control: as many neurons, drawn at random once",
+            "random_neuron", "random neurons", "control: as many neurons, drawn at random once",
             mask_random_neurons, ratio=True,
         ),
         ArmSpec(
             "largest_neuron", "largest neurons",
-            "a control: as many neurons, those with the largest norm",
+            "control: as many neurons, those with the largest norm",
             mask_largest_norms, ratio=True,
         ),
         ArmSpec(
             "pruned_weight", "pruned by weight",
-            "the share $\\alpha$ of single weights with the smallest magnitude",
+            "the fraction $\\alpha$ of single weights with the smallest magnitude",
             mask_smallest_weights, ratio=True, single_weights=True,
             style=ArmStyle("#E69F00", "^", (0, (1, 1))),
         ),
         ArmSpec(
             "oracle_all", "oracle, every aligned neuron",
-            "every neuron of the rare feature, at any norm:"
-            " the largest set that Theorem 3.2 can mean",
+            "every neuron of the rare feature, the largest set that Theorem 3.2 can mean",
             mask_oracle_all, style=ArmStyle("#0072B2", "D", (0, (5, 1, 1, 1))),
         ),
         ArmSpec(
             "oracle_gated", "oracle, until the majority's norm",
-            "of these, those that are still smaller than the neurons of the other features",
+            "of these, neurons smaller than those of the other features",
             mask_oracle_gated, style=ArmStyle("#CC79A7", "P", (0, (2, 1))),
         ),
         ArmSpec(
@@ -333,7 +332,7 @@ ARMS = ArmRegistry(
         ),
         ArmSpec(
             "oracle_nearest", "oracle, the nearest neurons",
-            "the share $\\alpha$ of the neurons nearest to a rare feature, however far from it",
+            "the fraction $\\alpha$ of neurons nearest to a rare feature, however far",
             mask_oracle_nearest, ratio=True,
         ),
         ArmSpec(
