@@ -9,6 +9,7 @@ from rarefeat.config.cells import cell
 from rarefeat.run.job import Job
 from rarefeat.studies.learners.claims import CONTRASTS, measure
 from rarefeat.studies.learners.config import LearnerStudies
+from rarefeat.studies.learners.findings import findings
 from rarefeat.studies.learners.lockout import (
     frequency_rows,
     half_frequency,
@@ -113,3 +114,59 @@ def test_cells_and_rates_are_declared_as_the_issue_asks(section):
     config = study.rate_config(cell(learner="adam", pairs="fresh", eps_min=0.1))
     assert config["learner"].optimiser == "adam"
     assert config["rates"] == study.rates
+
+
+def rows_of(learner: str, low: float, high: float, **values) -> dict:
+    return {
+        "learner": learner,
+        "pairs": "returning",
+        "measure": "readout",
+        "n": 20,
+        "frequency": (low + high) / 2,
+        "ci_low": low,
+        "ci_high": high,
+        "bound": "",
+    } | values
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.1, 0.2, "Half of the runs have it at lower frequencies with Adam (0.15)."),
+        (0.7, 0.9, "They need higher frequencies with Adam (0.80)."),
+        (0.3, 0.6, "Intervals overlap with that of the paper's learner for Adam (0.45)."),
+    ],
+)
+def test_findings_follow_the_planted_frequencies(section, low, high, words):
+    table = pd.DataFrame(
+        [
+            rows_of("infonce", 0.4, 0.5),
+            rows_of("adam", low, high),
+            rows_of("infonce", 0.6, 0.7, pairs="fresh"),
+            rows_of("infonce", 0.4, 0.5, measure="cosine"),
+        ]
+    )
+    shares = pd.DataFrame(
+        {"learner": ["infonce", "adam"], "pairs": "returning", "r2_frequent": [0.9, 0.9]}
+    )
+    lines = findings(section, {"learner_frequencies": table, "learner_shares": shares})
+    assert lines[0].startswith("The paper's learner needs the rare feature 0.45 [0.40, 0.50] times")
+    assert words in lines
+    assert "With pairs that are seen once it needs it 0.65 [0.60, 0.70]" in " ".join(lines)
+    assert any("in 0, at higher ones in 0, and intervals overlap in 1" in line for line in lines)
+    assert lines[-1] == "All read the frequent features alike, to 0.1 of $R^2$."
+    apart = shares.assign(r2_frequent=[0.9, 0.5])
+    lines = findings(section, {"learner_frequencies": table, "learner_shares": apart})
+    assert lines[-1].endswith("by more than 0.1 less or more with Adam (0.50).")
+
+
+def test_findings_are_empty_without_the_papers_learner(section):
+    table = pd.DataFrame([rows_of("adam", 0.1, 0.2)])
+    assert not findings(section, {"learner_frequencies": table, "learner_shares": table})
+
+
+def test_findings_name_the_end_of_the_grid(section):
+    table = pd.DataFrame([rows_of("infonce", 0.9, 1.0, frequency=1.0, bound="above")])
+    shares = pd.DataFrame({"learner": ["infonce"], "pairs": "returning", "r2_frequent": [0.9]})
+    first = findings(section, {"learner_frequencies": table, "learner_shares": shares})[0]
+    assert "more often than any frequency tested, 1 times" in first

@@ -60,7 +60,10 @@ def build_outputs(section: LearnerStudies) -> StudyOutputs:
         shown = tuple(f"{name}_{table}" for table in ("frequencies", "learners", "rates"))
         sections = {"order": list(study.learners)}
         figures[f"{name}_lockout"] = Figure(shown, CAPTION, function="lockout", sections=sections)
-        pages[f"{name}_lockout"] = Page(f"learners of {name}", "", shown, shown=shown)
+        answer = f"{PACKAGE}.findings:answer" if name == CLAIM_STUDY else ""
+        pages[f"{name}_lockout"] = Page(
+            f"learners of {name}", answer, shown, {"learners": section}, shown=shown
+        )
     return StudyOutputs(tables, figures, pages)
 
 

@@ -1,0 +1,140 @@
+"""Findings of the study of learners; the numbers choose the words."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from rarefeat.storage.findings import enumerate_words, make_findings_page
+from rarefeat.storage.markdown import records, select_rows
+from rarefeat.studies.learners import doc_tables
+from rarefeat.studies.learners.config import LearnerStudies
+
+TABLES = ("learner_frequencies", "learner_shares")
+PAPER = "infonce"
+"""The learner that every other one is held against."""
+LABELS = {
+    "infonce": "InfoNCE",
+    "symmetric": "symmetric InfoNCE",
+    "nt_xent": "NT-Xent",
+    "spectral": "the spectral loss",
+    "barlow_twins": "Barlow Twins",
+    "vicreg": "VICReg",
+    "supervised": "a supervised loss",
+    "relu": "ReLU neurons",
+    "linear": "linear neurons",
+    "mlp": "two layers",
+    "attention": "trained attention",
+    "momentum": "momentum",
+    "adam": "Adam",
+    "adamw": "AdamW",
+}
+"""Words for the one thing in which a learner differs from the paper's."""
+MATCHED = 0.1
+"""Smallest difference of the frequent features' R^2 that is told as not matched."""
+
+
+def label(learner: str) -> str:
+    """Return the words for a learner; the name of a user's own."""
+    return LABELS.get(learner, learner.replace("_", " "))
+
+
+def findings(section: LearnerStudies, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Describe the paper's learner, the others beside it, fresh pairs, and both measures."""
+    frequencies = tables["learner_frequencies"].dropna(subset=["frequency"])
+    readout = select_rows(frequencies, measure="readout")
+    returning = {row["learner"]: row for row in records(select_rows(readout, pairs="returning"))}
+    if PAPER not in returning:
+        return []
+    base = returning.pop(PAPER)
+    fresh = {row["learner"]: row for row in records(select_rows(readout, pairs="fresh"))}
+    sentences = [
+        f"The paper's learner needs the rare feature {describe(base)}, for half of"
+        f" {base['n']} runs to have it in a linear readout of their embeddings.",
+        *compare(base, returning),
+    ]
+    if PAPER in fresh:
+        words = {"higher": "more", "lower": "less", "": "no shown difference in how"}
+        verb = words[side(base, fresh[PAPER])]
+        sentences.append(
+            f"With pairs that are seen once it needs it {describe(fresh[PAPER])}: {verb} often."
+        )
+    return [*sentences, *compare_measures(frequencies), *describe_matching(tables)]
+
+
+def describe(row: Mapping) -> str:
+    """Describe the critical frequency of a learner with its interval."""
+    if row["bound"] == "above":
+        return f"more often than any frequency tested, {row['frequency']:g} times the others'"
+    bound = "at most " if row["bound"] else ""
+    return (
+        f"{bound}{row['frequency']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}] times as often"
+        " as the others"
+    )
+
+
+def side(base: Mapping, row: Mapping) -> str:
+    """Say on which side of the base's interval that of another learner lies; empty for neither."""
+    if row["ci_high"] < base["ci_low"]:
+        return "lower"
+    return "higher" if row["ci_low"] > base["ci_high"] else ""
+
+
+def compare(base: Mapping, others: Mapping[str, Mapping]) -> list[str]:
+    """List the learners whose interval lies below, above, or across that of the paper's."""
+    opening = {
+        "lower": "Half of the runs have it at lower frequencies with",
+        "higher": "They need higher frequencies with",
+        "": "Intervals overlap with that of the paper's learner for",
+    }
+    lines = []
+    for where, words in opening.items():
+        rows = [row for row in others.values() if side(base, row) == where]
+        names = [
+            f"{label(row['learner'])} ({ {'at most': '≤ ', 'above': '> '}.get(row['bound'], '') }"
+            f"{row['frequency']:.2f})"
+            for row in sorted(rows, key=lambda row: row["frequency"])
+        ]
+        if names:
+            lines.append(f"{words} {enumerate_words(names)}.")
+    return lines
+
+
+def compare_measures(frequencies: pd.DataFrame) -> list[str]:
+    """Say for how many learners the readout has the feature at lower frequencies than neurons."""
+    wide = {
+        measure: select_rows(frequencies, measure=measure).set_index(["learner", "pairs"])
+        for measure in ("readout", "cosine")
+    }
+    shared = wide["cosine"].index.intersection(wide["readout"].index)
+    if shared.empty:
+        return []
+    sides = [side(wide["cosine"].loc[key], wide["readout"].loc[key]) for key in shared]
+    return [
+        f"Of {len(shared)} pairs of a learner and a kind of data that have neurons, a readout has"
+        f" the feature at lower frequencies than a single neuron in {sides.count('lower')}, at"
+        f" higher ones in {sides.count('higher')}, and intervals overlap in {sides.count('')}."
+    ]
+
+
+def describe_matching(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Name the learners that read the frequent features otherwise than the paper's."""
+    shares = tables["learner_shares"]
+    means = select_rows(shares, pairs="returning").groupby("learner")["r2_frequent"].mean()
+    apart = means[(means - means[PAPER]).abs() > MATCHED].sort_values()
+    if apart.empty:
+        return ["All read the frequent features alike, to 0.1 of $R^2$."]
+    names = [f"{label(name)} ({value:.2f})" for name, value in apart.items()]
+    return [
+        f"The frequent features are read with an $R^2$ of {means[PAPER]:.2f} by the paper's"
+        f" learner; by more than {MATCHED:g} less or more with {enumerate_words(names)}."
+    ]
+
+
+answer = make_findings_page(
+    "Which learners miss a rare feature?",
+    "learners",
+    LearnerStudies,
+    findings,
+    TABLES,
+    doc_tables.TABLES,
+)
