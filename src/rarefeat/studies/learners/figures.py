@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,8 +9,10 @@ from matplotlib.figure import Figure
 
 from rarefeat.core.statistics import student_interval
 from rarefeat.figures.labels import EPS
-from rarefeat.figures.style import GREY, PAGE, QUALITATIVE
+from rarefeat.figures.panels import panels
+from rarefeat.figures.style import GREY, QUALITATIVE
 from rarefeat.run.job import Job
+from rarefeat.studies.learners.findings import PAPER, describe_learner
 
 LOOKS = {
     ("returning", "readout"): {"color": QUALITATIVE[0], "marker": "o", "offset": -0.24},
@@ -20,6 +21,8 @@ LOOKS = {
     ("fresh", "cosine"): {"color": QUALITATIVE[1], "marker": "s", "mfc": "w", "offset": 0.24},
 }
 """Style and offset within a row, by kind of pairs and measure."""
+PAIRS = {"returning": "pairs that come back", "fresh": "pairs seen once"}
+MEASURES = {"readout": "a linear readout", "cosine": "one neuron"}
 ENDS = {"at most": "<", "above": ">"}
 """Markers of frequencies beyond the grid."""
 
@@ -37,14 +40,17 @@ def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         for suffix in ("_frequencies", "_learners", "_rates")
     )
     order = job.config_section("order", list[str])
-    figure, (ax, right) = plt.subplots(
-        1, 2, figsize=(PAGE, 0.7 + 0.27 * len(order)), sharey=True, layout="constrained",
-        width_ratios=[2.2, 1],
-    )  # fmt: skip
+    figure, ((ax, right),) = panels(
+        1, 2, 0.9 + 0.27 * len(order), sharey=True, width_ratios=[2.2, 1]
+    )
     for (pairs, measure), look in LOOKS.items():
         rows = frequencies.query("pairs == @pairs and measure == @measure").dropna()
-        plot_frequencies(ax, rows, order, f"{pairs} pairs, by {measure}", look)
-    ax.set(yticks=range(len(order)), yticklabels=order, xlabel=f"{EPS} from which half learn it")
+        plot_frequencies(ax, rows, order, f"{PAIRS[pairs]}, by {MEASURES[measure]}", look)
+    names = [
+        f"{describe_learner(name)}, the paper's" if name == PAPER else describe_learner(name)
+        for name in order
+    ]
+    ax.set(yticks=range(len(order)), yticklabels=names, xlabel=f"{EPS} from which half learn it")
     ax.set_title("(a) the rare feature", loc="left")
     ax.invert_yaxis()
     for row, name in enumerate(order):

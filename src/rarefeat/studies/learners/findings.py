@@ -29,11 +29,13 @@ LABELS = {
     "adamw": "AdamW",
 }
 """Words for the one thing in which a learner differs from the paper's."""
+BOUNDS = {"": "", "at most": "\N{LESS-THAN OR EQUAL TO} ", "above": "> "}
+"""Signs before a frequency at an end of the grid."""
 MATCHED = 0.1
 """Smallest difference of the frequent features' R^2 that is told as not matched."""
 
 
-def label(learner: str) -> str:
+def describe_learner(learner: str) -> str:
     """Return the words for a learner; the name of a user's own."""
     return LABELS.get(learner, learner.replace("_", " "))
 
@@ -90,8 +92,7 @@ def compare(base: Mapping, others: Mapping[str, Mapping]) -> list[str]:
     for where, words in opening.items():
         rows = [row for row in others.values() if side(base, row) == where]
         names = [
-            f"{label(row['learner'])} ({ {'at most': '≤ ', 'above': '> '}.get(row['bound'], '') }"
-            f"{row['frequency']:.2f})"
+            f"{describe_learner(row['learner'])} ({BOUNDS[row['bound']]}{row['frequency']:.2f})"
             for row in sorted(rows, key=lambda row: row["frequency"])
         ]
         if names:
@@ -123,7 +124,7 @@ def describe_matching(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     apart = means[(means - means[PAPER]).abs() > MATCHED].sort_values()
     if apart.empty:
         return ["All read the frequent features alike, to 0.1 of $R^2$."]
-    names = [f"{label(name)} ({value:.2f})" for name, value in apart.items()]
+    names = [f"{describe_learner(name)} ({value:.2f})" for name, value in apart.items()]
     return [
         f"The frequent features are read with an $R^2$ of {means[PAPER]:.2f} by the paper's"
         f" learner; by more than {MATCHED:g} less or more with {enumerate_words(names)}."
