@@ -19,6 +19,7 @@ NAMES = (
     "two_layer",
     "exact_results",
     "pruning_premise",
+    "small_theorems",
     "learners",
 )
 

@@ -183,18 +183,6 @@ SMALL = {
         for step in (0, 9)
         for name in ("clusters", "silhouette", "median_cosine")
     ],
-    "invariant_features": [
-        (f"B={norm}", place, name)
-        for norm in (0.3, 1.0)
-        for place, name in (
-            (0, "loss"),
-            (0, "loss_tied"),
-            (0, "spurious"),
-            (0, "spurious_shared"),
-            (1, "encoded"),
-            (2, "encoded"),
-        )
-    ],
     "nuclear_norm": [
         ("model=logits/n=20", penalty, name)
         for penalty in (0.0, 0.01)

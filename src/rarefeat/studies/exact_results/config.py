@@ -246,31 +246,6 @@ class NuclearNorm(Result):
     problem: NuclearProblem
 
 
-class HiddenBits(Section):
-    """Section 7.2.1 with bits for hidden features."""
-
-    r: int = Field(ge=2, le=6, description="invariant bits, which a positive pair shares")
-    u: int = Field(ge=1, le=4, description="spurious bits, which it draws anew")
-    k: int = Field(ge=2, description="coordinates of a representation")
-    rates: Annotated[
-        list[Annotated[float, Field(gt=0, le=0.5)]], Field(min_length=2, max_length=2)
-    ] = Field(description="least and largest probability of an invariant bit, drawn by the seed")
-    samples: int = Field(ge=1000, description="triples (x, x+, x-) of a sampled loss")
-    starts: int = Field(ge=1, description="starts of the descent, of which the best end counts")
-    steps: int = Field(ge=1, description="steps of the descent")
-    lr: float = Field(gt=0, description="Adam's step, falling linearly")
-
-
-class InvariantFeatures(Result):
-    """7-T: contrastive learning as PCA, and what its optimum encodes."""
-
-    axes: ClassVar[dict[str, str]] = {"B": "norm"}
-    norm: Distinct[Positive] = Field(
-        min_length=1, description="norm B_r of every representation (A2)"
-    )
-    problem: HiddenBits
-
-
 class MachineSpeed(Section):
     """The speed of a machine, for the cost of what is out of reach."""
 
@@ -292,7 +267,6 @@ class ExactResults(Section):
     modular_addition: ModularAddition
     digit_neurons: DigitNeurons
     nuclear_norm: NuclearNorm
-    invariant_features: InvariantFeatures
     machine: MachineSpeed = Field(
         description="what the cost of the experiments that are out of reach is counted on"
     )

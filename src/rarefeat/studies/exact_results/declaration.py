@@ -78,13 +78,6 @@ SEE = {
         " every rule lies. See which way the penalty moves, and that the printed pairs are not on"
         " the line."
     ),
-    "invariant_features": (
-        "(a) Sampled contrastive loss with l(t) = -t over minus the variance of the smoothed"
-        " representation, where spurious bits are independent and where one is tied to an invariant"
-        " bit. (b) How far the optimum of the logistic loss moves with each bit, over the norm of"
-        " the representation; spurious bits with and without a transformation. See that (a) is 1"
-        " only where they are independent, and whether rarer bits come later in (b)."
-    ),
 }
 
 

@@ -90,19 +90,6 @@ QUANTITIES = {
         id_accuracy="accuracy in domain, on test samples; stated: 1 - 0.15 t for t in [0, 1]",
         ood_accuracy="accuracy out of domain, on test samples; stated: 1 - 0.35 t for t in [0, 1]",
     ),
-    "invariant_features": metric_descriptions(
-        loss="contrastive loss with l(t) = -t of a random representation of norm B, over sampled"
-             " triples; stated: minus the variance of its mean given z_R (7.5)",
-        loss_tied="the same where a spurious bit depends on an invariant one in x and x^-",
-        pca_overlap="mean squared cosine between the span of the linear representation that"
-                    " minimises that loss and the PCA of E[x | z_R]; stated: 1",
-        raw_overlap="the same of the PCA of x",
-        spurious="mean squared distance over 4 B^2 that other spurious bits make in the optimum of"
-                 " the logistic loss; stated: 0",
-        spurious_shared="the same where a positive pair shares its spurious bits",
-        encoded="mean squared distance over 4 B^2 that a flip of invariant bit `at` makes in that"
-                " optimum; bit 1 is the most spread-out",
-    ),
 }  # fmt: skip
 """Quantities of each result."""
 
@@ -155,7 +142,6 @@ TASK_MIXTURE = SCHEMAS["task_mixture"]
 MODULAR_ADDITION = SCHEMAS["modular_addition"]
 DIGIT_NEURONS = SCHEMAS["digit_neurons"]
 NUCLEAR_NORM = SCHEMAS["nuclear_norm"]
-INVARIANT_FEATURES = SCHEMAS["invariant_features"]
 
 EXACT_RESULTS = schema(
     "exact_results",

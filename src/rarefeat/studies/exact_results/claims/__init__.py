@@ -8,7 +8,6 @@ from rarefeat.claims.measurements import Measurement
 from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.claims import (
     digit_neurons,
-    invariant_features,
     looped_transformer,
     low_rank_attention,
     modular_addition,
@@ -25,7 +24,6 @@ PARTS = {
     "modular_addition": modular_addition.measure,
     "digit_neurons": digit_neurons.measure,
     "nuclear_norm": nuclear_norm.measure,
-    "invariant_features": invariant_features.measure,
 }
 """Function that measures the claims of each result's table."""
 

@@ -7,17 +7,13 @@ coordinates of a representation.
 
 import itertools
 
-import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.config.cells import Cell
 from rarefeat.core.randomness import generator
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.studies.exact_results.config import HiddenBits
-from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
+from rarefeat.studies.small_theorems.config import HiddenBits
+from rarefeat.studies.small_theorems.result_rows import ResultRow
 
 TIED = 0.9
 """Probability that a spurious bit repeats the first invariant one, where Theorem 7.1 is void."""
@@ -207,21 +203,21 @@ def encoded_shares(phi: Tensor, norm: float) -> tuple[Tensor, Tensor]:
     return invariant / (4 * norm**2), spurious / (4 * norm**2)
 
 
-def rows(problem: HiddenBits, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
+def measure(problem: HiddenBits, norm: float, draws: str, seeds: list[int]) -> list[ResultRow]:
     """Measure both theorems at one norm, with rates of the bits that each seed draws.
 
     Parameters
     ----------
     problem : HiddenBits
         Bits, samples and descent.
-    cell : Cell
-        Cell with the norm `B`.
+    norm : float
+        Norm B_r of every representation.
     draws : str
         First part of the key of the random streams.
     seeds : list[int]
         Seeds.
     """
-    norm, results = float(cell["B"]), []
+    results = []
     low, high = problem.rates
     for seed in seeds:
         uniform = torch.rand(problem.r, generator=generator(draws, seed, "rates")).double()
@@ -234,29 +230,20 @@ def rows(problem: HiddenBits, cell: Cell, draws: str, seeds: list[int]) -> list[
             phi = norm * functional.normalize(start, dim=-1)
             triples = draw_triples(probability, problem.samples, stream)
             value = sampled_loss(phi, triples)
-            results.append(ResultRow(seed, 0, name, value, negative_variance(phi, probability)))
+            results.append(ResultRow(seed, name, value, negative_variance(phi, probability)))
         probability = joint_probability(rates, problem.u, False)
         triples = draw_triples(probability, problem.samples, stream)
         learned, raw = linear_overlaps(rates, problem.u, triples, stream)
-        results += [ResultRow(seed, 0, "pca_overlap", learned, 1.0)]
-        results += [ResultRow(seed, 0, "raw_overlap", raw)]
+        results += [ResultRow(seed, "pca_overlap", learned, 1.0)]
+        results += [ResultRow(seed, "raw_overlap", raw)]
         for suffix, shared in (("", False), ("_shared", True)):
             phi = optimal_representation(probability, norm, problem, shared, stream)
             invariant, spurious = encoded_shares(phi, norm)
             stated = float("nan") if shared else 0.0
-            results.append(ResultRow(seed, 0, f"spurious{suffix}", spurious, stated))
+            results.append(ResultRow(seed, f"spurious{suffix}", spurious, stated))
             if not shared:
                 results += [
-                    ResultRow(seed, bit + 1, "encoded", value)
+                    ResultRow(seed, "encoded", value, place=bit + 1)
                     for bit, value in enumerate(invariant)
                 ]
     return results
-
-
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
-    """Measure a cell and block of seeds.
-
-    Config: `parameters`. Output: a row per seed, place and quantity.
-    """
-    problem = job.config_section("parameters", HiddenBits)
-    return rows_to_table(rows(problem, job.cell_object, job.study, job.seed_list), job.cell_object)

@@ -1,0 +1,82 @@
+"""Findings of the small theorems; their numbers choose the words."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from rarefeat.storage.findings import make_findings_page
+from rarefeat.storage.markdown import interval, number, select_rows, single_row
+from rarefeat.studies.small_theorems import doc_tables
+from rarefeat.studies.small_theorems.config import SmallTheorems
+
+TABLES = ("theorem_means",)
+
+
+def findings(section: SmallTheorems, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Write a sentence on each theorem at its largest or last point."""
+    table = tables["theorem_means"]
+    sentences = {
+        "parity_in_context": describe_parity,
+        "gradient_features": describe_features,
+        "first_stages": describe_stages,
+        "invariant_features": describe_invariant,
+    }
+    found = []
+    for result, describe in sentences.items():
+        rows = select_rows(table, result=result)
+        for point in list(dict.fromkeys(rows["point"]))[-1:]:
+            found.append(describe(point, select_rows(rows, point=point, at=0.0)))
+    return found
+
+
+def describe_parity(d: str, rows: pd.DataFrame) -> str:
+    """Say whether Theorem 5.5.1's heads are the best, and which noise they let in."""
+    norm, four, noise = (
+        single_row(rows, quantity=name) for name in ("least_norm", "ranked_loss", "smaller_noise")
+    )
+    smaller = norm["ci_high"] < 1
+    return (
+        f"With d = {d} features the heads that Theorem 5.5.1 calls optimal"
+        f" {'are not' if smaller else 'may be'} of least norm: networks without any loss have"
+        f" {interval(norm, 'mean', 3)} of their squared norm. Four heads have a loss of"
+        f" {number(four['mean'], 4)} over all tasks, where the theorem's smaller model with as many"
+        f" has {number(four['stated'], 4)}. The noise that this one lets in is"
+        f" {interval(noise, 'mean', 3)} of the larger one's (stated: {number(noise['stated'], 3)})."
+    )
+
+
+def describe_features(law: str, rows: pd.DataFrame) -> str:
+    """Compare the error after training with that of the frozen first layer."""
+    trained, frozen = (single_row(rows, quantity=name) for name in ("error", "error_frozen"))
+    apart = trained["ci_high"] < frozen["ci_low"]
+    return (
+        f"Algorithm 1 on the law `{law}` ends with an error of"
+        f" {interval(trained, 'mean', 4)}; the same neurons with a frozen first layer have"
+        f" {interval(frozen, 'mean', 4)}: {'more' if apart else 'not shown to be more'}."
+    )
+
+
+def describe_stages(eps_min: str, rows: pd.DataFrame) -> str:
+    """Say when the first stage of Liao et al. ends, and what lucky neurons have at T2."""
+    T1, lucky = (single_row(rows, quantity=name) for name in ("T1", "lucky"))
+    return (
+        f"With eps_min = {eps_min}, T1 by eq. (41) of Liao et al. comes at step"
+        f" {number(T1['mean'], 0)}, T1 by eq. (34) of the pruning paper at"
+        f" {number(T1['stated'], 0)}. At T2 a lucky neuron has {interval(lucky, 'mean', 2)} of its"
+        " norm along its feature."
+    )
+
+
+def describe_invariant(norm: str, rows: pd.DataFrame) -> str:
+    """Say what the optimum of the contrastive loss keeps of spurious features."""
+    alone, shared = (single_row(rows, quantity=name) for name in ("spurious", "spurious_shared"))
+    return (
+        f"At norm {norm} the optimum of the contrastive loss moves with spurious features by"
+        f" {interval(alone, 'mean', 4)} of the largest distance where a pair draws them anew, and"
+        f" by {interval(shared, 'mean', 2)} where it shares them."
+    )
+
+
+answer = make_findings_page(
+    "Small theorems", "small_theorems", SmallTheorems, findings, TABLES, doc_tables.TABLES
+)

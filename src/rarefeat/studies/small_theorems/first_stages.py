@@ -1,0 +1,127 @@
+"""Theorems 3.1 and 3.2 of Liao et al., with that paper's own T1 (41) and T2 (67).
+
+Stage 1 ends where every norm has grown by 1 + eps_min C_z log d, and the bias begins; stage 2 ends
+where a squared norm is d times its value there. Axes: m neurons, d features.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from rarefeat.chain.pretrain import TrainedEncoder, pretrain
+from rarefeat.chain.synthesise import synthesise
+from rarefeat.config.model import Arm, Training
+from rarefeat.core import stream_names
+from rarefeat.core.neurons import lucky_neurons
+from rarefeat.core.randomness import make_generators
+from rarefeat.core.recorded_steps import log_spaced
+from rarefeat.core.simulators import make_simulator
+from rarefeat.core.sparse_coding import frequencies
+from rarefeat.core.theory import stage1_growth
+from rarefeat.studies.small_theorems.config import TrainedStages
+from rarefeat.studies.small_theorems.result_rows import ResultRow
+
+
+def printed_growth(problem: TrainedStages, eps: Tensor) -> Tensor:
+    """Return eps_j C_z log d, by which a feature grows at least in (4), (d,).
+
+    C_z loglog d / d is the growth of a step per eta at eps_j = 1 without decay.
+    """
+    data, training = problem.data, problem.training
+    nsr = problem.sigma**2 * data.d1
+    rate = stage1_growth(
+        eps, data.C, data.L, nsr, training.K, training.tau, 1.0, 0.0, training.logit_scale(data.d1)
+    )
+    return (rate - 1) * data.d * math.log(data.d) / math.log(math.log(data.d))
+
+
+def part_norms(neurons: Tensor, d: int) -> tuple[Tensor, Tensor]:
+    """Return the norms of the parts of w_i along the features and off them, (m, d + 2) -> (m,)."""
+    along = neurons[:, :d].square().sum(-1)
+    return along.sqrt(), (neurons[:, d].square() - along).clamp_min(0).sqrt()
+
+
+def train_stages(
+    problem: TrainedStages, eps_min: float, draws: str, seed: int, bias: dict
+) -> TrainedEncoder:
+    """Train a replica with a bias of this rule.
+
+    Parameters
+    ----------
+    problem : TrainedStages
+        Data and training.
+    eps_min : float
+        Frequency of the rare feature.
+    draws : str
+        First part of the key of the random streams.
+    seed : int
+        Seed.
+    bias : dict
+        Keys of `training.bias` that differ.
+    """
+    training = problem.training.model_dump(by_alias=True)
+    training["bias"] |= bias
+    latents = synthesise(draws, problem.data, eps_min, [seed])["train"]
+    encoders, _ = pretrain(
+        draws,
+        "reduced",
+        problem.data,
+        Training(**training),
+        [Arm(arm="dense")],
+        problem.sigma,
+        [seed],
+        latents,
+        "stages",
+    )
+    return encoders["dense"]
+
+
+def measure(
+    problem: TrainedStages, eps_min: float, draws: str, seeds: list[int]
+) -> list[ResultRow]:
+    """Measure both theorems at a frequency of the rare feature.
+
+    Parameters
+    ----------
+    problem : TrainedStages
+        Data and training.
+    eps_min : float
+        Frequency of the rare feature.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list of int
+        Seeds.
+    """
+    data, rows, steps = problem.data, [], log_spaced(problem.training.T)
+    eps = torch.as_tensor(frequencies(data.d, data.minority, eps_min))
+    growth = printed_growth(problem, eps)
+    for seed in seeds:
+        free = train_stages(problem, eps_min, draws, seed, {"share": 0.0})
+        norms = free.history[0, :, :, data.d]
+        grown = (norms >= (1 + growth.min()) * norms[0]).all(-1)
+        if not grown.any():
+            continue
+        T1 = steps[int(grown.int().argmax())]
+        encoder = train_stages(problem, eps_min, draws, seed, {"T1": T1})
+        start, (first, second) = encoder.history[0, 0].double(), encoder.ends[0].double()
+        excess = first[:, : data.d].abs() - start[:, : data.d].abs() * (1 + growth)
+        along, outside = zip(
+            *(part_norms(neurons, data.d) for neurons in (start, first, second)), strict=True
+        )
+        simulator = make_simulator("reduced", draws, data.d, data.d1, problem.training.m, [seed])
+        weights = simulator.initial_weights(
+            problem.training.sigma_0, make_generators(draws, [seed], stream_names.WEIGHTS)
+        )
+        lucky = lucky_neurons(weights, simulator.dictionary, eps_min)[0]
+        shares = [(n[:, : data.d] / n[:, [data.d]]).abs()[lucky].mean() for n in (start, second)]
+        rows += [
+            ResultRow(seed, "T1", T1, free.T1[0].double()),
+            ResultRow(seed, "growth", (excess / first[:, [data.d]]).min(), -1 / data.d),
+            ResultRow(seed, "outside", ((outside[1] - outside[0]) / first[:, data.d]).max()),
+            ResultRow(seed, "along", ((along[1] - along[0]) / first[:, data.d]).min()),
+            ResultRow(seed, "lucky", shares[1]),
+            ResultRow(seed, "lucky_start", shares[0]),
+            ResultRow(seed, "outside_2", ((outside[2] - outside[1]) / second[:, data.d]).max()),
+        ]
+    return rows

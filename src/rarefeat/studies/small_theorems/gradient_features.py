@@ -1,0 +1,199 @@
+"""Chapter 3 of Shi's dissertation: Theorems 3.12, 3.18, 3.22 and B.42, features from a gradient.
+
+A two-layer network learns mixtures of Gaussians with labels as XOR, or the sign of a sum of
+parities, by Algorithm 1. Axes: n samples, d coordinates, h = 4 m neurons, r features D_j.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rarefeat.core.randomness import generator
+from rarefeat.studies.small_theorems.config import (
+    Gaussians,
+    GradientFeatures,
+    TwoLayerTraining,
+)
+from rarefeat.studies.small_theorems.result_rows import ResultRow
+
+TEST = 20_000
+"""Fresh samples that an error is a mean over."""
+
+
+class Network(NamedTuple):
+    """A two-layer network (3.1)."""
+
+    a: Tensor
+    """Second layer, (h,)."""
+    W: Tensor
+    """First layer, (h, d)."""
+    b: Tensor
+    """Biases, (h,), which are not trained."""
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Return the neurons' outputs, (n, d) -> (n, h)."""
+        return (x @ self.W.mT - self.b).relu()
+
+
+def features(law: TwoLayerTraining) -> Tensor:
+    """Return the unit features D_j of a law, (r, d)."""
+    if isinstance(law, Gaussians):
+        axes = torch.eye(2, law.d)
+        return torch.cat([axes[:1], -axes[:1], axes[1:], -axes[1:]])
+    D = torch.zeros(law.r, law.d)
+    for j in range(law.r):
+        D[j, j * law.k : (j + 1) * law.k] = law.k**-0.5
+    return D
+
+
+def draw_samples(
+    law: TwoLayerTraining, count: int, stream: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw samples (n, d) and their labels (n,) of a law.
+
+    Parameters
+    ----------
+    law : Gaussians or Parities
+        Law of the data, in the basis of the dictionary.
+    count : int
+        Number of samples n.
+    stream : torch.Generator
+        Generator that they are drawn from.
+    """
+    if isinstance(law, Gaussians):
+        cluster = torch.randint(4, (count,), generator=stream)
+        noise = law.sigma * torch.randn(count, law.d, generator=stream)
+        return noise + math.sqrt(law.d) * features(law)[cluster], 1.0 - 2 * (cluster >= 2)
+    signs = 2.0 * torch.randint(2, (count, law.r, law.k), generator=stream) - 1
+    kind = (torch.rand(count, generator=stream) / law.p_A).long()
+    one = (
+        functional.one_hot((kind // 2).clamp(max=law.r - 1), law.r)
+        * (1.0 - 2 * (kind % 2))[:, None]
+    )
+    signs = torch.where((kind < 2 * law.r)[:, None, None], one[..., None], signs)
+    uniform = torch.rand(count, law.d - law.r * law.k, generator=stream)
+    others = (uniform < law.p_o).float() - (uniform > 1 - law.p_o).float()
+    return torch.cat([signs.flatten(1), others], 1), signs.prod(2).sum(1).sign()
+
+
+def initial_network(law: TwoLayerTraining, stream: torch.Generator) -> Network:
+    """Return the symmetric network (3.9), whose output is 0."""
+    W = law.sigma_w * torch.randn(law.m, law.d, generator=stream)
+    a = law.sigma_a * torch.randn(law.m, generator=stream)
+    b = torch.full((law.m,), law.b * law.sigma_w)
+    a, W, b = torch.cat([a, -a]), torch.cat([W, -W]), torch.cat([b, -b])
+    return Network(torch.cat([a, -a]), torch.cat([W, W]), torch.cat([b, b]))
+
+
+def descend(network: Network, x: Tensor, y: Tensor, rate: float, decay: float) -> Network:
+    """Return the network after a step on the hinge loss of a batch.
+
+    Parameters
+    ----------
+    network : Network
+        Network before the step.
+    x, y : Tensor of shape (n, d), (n,)
+        Batch.
+    rate, decay : float
+        Step size, and weight decay lambda.
+    """
+    hidden = network.hidden(x)
+    slope = -y * (y * (hidden @ network.a) < 1) / len(y)
+    gradient_W = ((hidden > 0) * slope[:, None]).mT @ x * network.a[:, None]
+    kept = 1 - rate * decay
+    return network._replace(
+        a=kept * network.a - rate * (hidden.mT @ slope), W=kept * network.W - rate * gradient_W
+    )
+
+
+def least_cosine(network: Network, D: Tensor) -> Tensor:
+    """Return the largest cosine of a neuron to the feature that is met worst."""
+    return (functional.normalize(network.W, dim=1) @ D.mT).amax(0).min()
+
+
+def frozen_error(network: Network, law: TwoLayerTraining, test: tuple, stream) -> Tensor:
+    """Return the error of the least squares on the initial neurons, the first layer frozen.
+
+    Parameters
+    ----------
+    network : Network
+        Initial network.
+    law : Gaussians or Parities
+        Law of the data.
+    test : tuple of Tensor
+        Test samples and labels.
+    stream : torch.Generator
+        Generator of as many training samples as the first step has.
+    """
+    x, y = draw_samples(law, law.first_batch, stream)
+    # The second half of the neurons repeats the first.
+    H, tested = (network.hidden(values)[:, : 2 * law.m] for values in (x, test[0]))
+    gram = H.mT @ H
+    gram += 1e-3 * gram.diagonal().mean() * torch.eye(len(gram))
+    return (tested @ torch.linalg.solve(gram, H.mT @ y) * test[1] <= 0).float().mean()
+
+
+def stated_loss(law: TwoLayerTraining, x: Tensor, y: Tensor) -> Tensor:
+    """Return the hinge loss of the network g* of Lemmas 3.17 (tau = 8) and 3.21.
+
+    Parameters
+    ----------
+    law : Gaussians or Parities
+        Law of the data.
+    x, y : Tensor of shape (n, d), (n,)
+        Samples and labels.
+    """
+    along = x @ features(law).mT
+    if isinstance(law, Gaussians):
+        scale = math.sqrt(8 * math.log(law.d)) * max(law.sigma, 1.0)
+        output = (along - 2 * scale).relu() @ torch.tensor([1.0, 1.0, -1.0, -1.0]) / scale
+    else:
+        root, output = math.sqrt(law.k), 0.0
+        for i in range(law.k + 1):
+            tent = sum(
+                weight * (along - (2 * i - law.k + shift) / root).relu()
+                for weight, shift in ((1, -1), (-2, 0), (1, 1))
+            )
+            output = output + (-1) ** (i + 1) * root * tent.sum(1)
+    return (1 - y * output).relu().mean()
+
+
+def measure(problem: GradientFeatures, point: str, draws: str, seeds: list[int]) -> list[ResultRow]:
+    """Train by Algorithm 1 on a law, and measure features and errors.
+
+    Parameters
+    ----------
+    problem : GradientFeatures
+        All laws.
+    point : str
+        Name of the law.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list of int
+        Seeds.
+    """
+    law, rows = problem.laws()[point], []
+    D = features(law)
+    for seed in seeds:
+        stream = generator(draws, seed, point)
+        start = initial_network(law, stream)
+        x, y = draw_samples(law, law.first_batch, stream)
+        # lambda = 1 / eta in the first step: what is left is the gradient.
+        first = network = descend(start, x, y, law.first_rate, 1 / law.first_rate)
+        for step in range(law.steps):
+            rate = law.rate * (1 - step / law.steps)
+            network = descend(network, *draw_samples(law, law.batch, stream), rate, 0.0)
+        test = draw_samples(law, TEST, stream)
+        output = network.hidden(test[0]) @ network.a
+        rows += [
+            ResultRow(seed, "cosine_start", least_cosine(start, D)),
+            ResultRow(seed, "cosine_first", least_cosine(first, D), 1.0),
+            ResultRow(seed, "error", (output * test[1] <= 0).float().mean(), 0.0),
+            ResultRow(seed, "loss", (1 - output * test[1]).relu().mean()),
+            ResultRow(seed, "error_frozen", frozen_error(start, law, test, stream)),
+            ResultRow(seed, "stated_loss", stated_loss(law, *test), 0.0),
+        ]
+    return rows

@@ -1,0 +1,185 @@
+"""Theorems 5.5.1 and 5.5.2 of Shi's dissertation: sparse parity in context by heads of attention.
+
+Hidden features are signs, a task is a pair of them, its label their product. A head has a diagonal
+matrix in the basis of the features (appendix D.3.1). Axes: m heads, d features, n prompts.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from rarefeat.core.randomness import generator
+from rarefeat.studies.small_theorems.config import ParityInContext
+from rarefeat.studies.small_theorems.result_rows import ResultRow
+
+SIGNS = torch.tensor([[1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=torch.double)
+"""Values of both features of a task."""
+
+
+def stated_heads(d: int, digits: int) -> tuple[Tensor, Tensor]:
+    """Return signs (m,) and 4 gamma times the diagonals (m, d) of Theorem 5.5.1's optimum.
+
+    The larger model has all log2(d) digits of a feature's number, the smaller one the lowest.
+    """
+    number = torch.arange(d)
+    bits = [2.0 * (number >> digit & 1) - 1 for digit in range(digits)]
+    half = torch.stack([*bits, torch.full((d,), -float(digits))]).double()
+    signs = torch.tensor([-1.0] * digits + [1.0]).double()
+    return torch.cat([signs, signs]), torch.cat([half, -half])
+
+
+def ranked_heads(order: Tensor) -> tuple[Tensor, Tensor]:
+    """Return four heads without loss on any task, as in `stated_heads`.
+
+    Two rank the features, so that of any two one is larger; two outweigh those where signs agree.
+
+    (d,) an order of the features -> (4,), (4, d).
+    """
+    ranks = 2.0 * order.double() - (len(order) - 1)
+    outweigh = torch.full_like(ranks, len(order) - 1)
+    signs = torch.tensor([-1.0, 1.0, -1.0, 1.0]).double()
+    return signs, torch.stack([ranks, outweigh, -ranks, -outweigh])
+
+
+def margins(heads: tuple[Tensor, Tensor]) -> Tensor:
+    """Return y_q g for infinite prompts, for each pair of features and SIGNS, (..., pairs, 4)."""
+    signs, V = heads
+    i, j = torch.triu_indices(V.shape[-1], V.shape[-1], 1)
+    pre = (V[..., i, None] * SIGNS[:, 0] + V[..., j, None] * SIGNS[:, 1]) / 2
+    return SIGNS.prod(1) * (signs[:, None, None] * pre.relu()).sum(-3)
+
+
+def hinge_losses(heads: tuple[Tensor, Tensor], gamma: float) -> Tensor:
+    """Return the expected hinge loss of each pair's task, (..., pairs)."""
+    probability = torch.tensor([0.25 + gamma, 0.25, 0.25, 0.25 - gamma], dtype=torch.double)
+    return (1 - margins(heads)).relu() @ probability
+
+
+def population_loss(losses: Tensor, important: Tensor, rate: float) -> Tensor:
+    """Return the loss over tasks, of which a share `rate` is less important."""
+    return (1 - rate) * losses[important].mean() + rate * losses[~important].mean()
+
+
+def least_norm(d: int, problem: ParityInContext, stream: torch.Generator) -> Tensor:
+    """Return the least squared norm found without any loss, over that of Theorem 5.5.1.
+
+    Descent on the norm and the hinge losses, from the stated heads and from jittered ones; every
+    end is scaled until its smallest margin is 1, so that each is a network without loss.
+    """
+    signs, V = stated_heads(d, int(math.log2(d)))
+    jitter = torch.randn(problem.starts, *V.shape, generator=stream, dtype=torch.double)
+    jitter[0] = 0
+    free = (V + problem.jitter * V.abs() * jitter).requires_grad_()
+    optimiser = torch.optim.Adam([free], lr=problem.lr)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 1e-3, problem.steps)
+    for _ in range(problem.steps):
+        optimiser.zero_grad()
+        missing = (1 - margins((signs, free))).relu().sum((-2, -1))
+        (missing + problem.penalty * free.square().sum((-2, -1))).sum().backward()
+        optimiser.step()
+        schedule.step()
+    least = margins((signs, free.detach())).amin((-2, -1)).clamp_min(0)
+    return (free.detach().square().sum((-2, -1)) / least.square()).min() / V.square().sum()
+
+
+def evaluate_prompts(
+    models: dict[str, tuple[Tensor, Tensor]],
+    tasks: Tensor,
+    problem: ParityInContext,
+    gamma: float,
+    stream: torch.Generator,
+) -> dict[str, Tensor]:
+    """Return the accuracy of models on the same prompts of M examples.
+
+    Parameters
+    ----------
+    models : dict of str to (signs, diagonals)
+        Heads of each model.
+    tasks : Tensor of shape (n, 2)
+        Features of the task of each prompt.
+    problem : ParityInContext
+        Examples of a prompt.
+    gamma : float
+        Correlation of a task's features with the label.
+    stream : torch.Generator
+        Generator of the examples.
+
+    Returns
+    -------
+    dict of str to Tensor of shape ()
+    """
+    n, d = len(tasks), models["larger"][1].shape[1]
+    phi = 2.0 * torch.randint(2, (n, problem.M + 1, d), generator=stream).double() - 1
+    probability = torch.tensor([0.25 + gamma, 0.25, 0.25, 0.25 - gamma])
+    drawn = probability.multinomial(n * (problem.M + 1), replacement=True, generator=stream)
+    pair = SIGNS[drawn].view(n, problem.M + 1, 2)
+    phi.scatter_(2, tasks[:, None].expand(n, problem.M + 1, 2), pair)
+    labels = pair.prod(2)
+    mean = torch.einsum("nl,nld->nd", labels[:, 1:], phi[:, 1:]) / problem.M
+    return {
+        name: (((mean * phi[:, 0]) @ V.mT).relu() @ signs * labels[:, 0] > 0).double().mean()
+        for name, (signs, V) in models.items()
+    }
+
+
+def measure(problem: ParityInContext, d: int, draws: str, seeds: list[int]) -> list[ResultRow]:
+    """Measure both theorems at d features, the first `problem.k` of them important.
+
+    Parameters
+    ----------
+    problem : ParityInContext
+        Prompts and search.
+    d : int
+        Number of features, a power of two.
+    draws : str
+        First part of the key of the random streams.
+    seeds : list of int
+        Seeds; each draws gamma, the rate of the less important tasks, an order and prompts.
+    """
+    rows, k = [], problem.k
+    pairs = torch.triu_indices(d, d, 1).T
+    important = (pairs < k).all(1)
+    small, large = int(math.log2(k)), int(math.log2(d))
+    for seed in seeds:
+        stream = generator(draws, seed, f"parity d={d}")
+        uniform = torch.rand(2, generator=stream).tolist()
+        gamma = 0.05 + 0.15 * uniform[0]
+        bound = (0.25 - gamma) / (d * (d - 1) / 2 * (0.25 + gamma) + 0.25 - gamma)
+        rate = bound * uniform[1]
+        models = {
+            "smaller": stated_heads(d, small),
+            "larger": stated_heads(d, large),
+            "ranked": ranked_heads(torch.randperm(d, generator=stream)),
+        }
+        fewer = stated_heads(d, large - 1)
+        losses = {name: hinge_losses(heads, gamma) for name, heads in models.items()}
+        whole = {name: population_loss(loss, important, rate) for name, loss in losses.items()}
+        tasks = {
+            name: pairs[which][
+                torch.randint(int(which.sum()), (problem.prompts,), generator=stream)
+            ]
+            for name, which in (("", important), ("_rest", ~important))
+        }
+        xi = 2.0 * torch.randint(2, (4000, problem.M, d), generator=stream).double() - 1
+        noise = xi.mean(1)
+        energy = {
+            name: (noise @ torch.linalg.pinv(V) @ V).square().sum(1).mean()
+            for name, (_, V) in models.items()
+        }
+        rows += [
+            ResultRow(seed, "larger_loss", losses["larger"].max(), 0.0),
+            ResultRow(seed, "fewer_loss", hinge_losses(fewer, gamma).max()),
+            ResultRow(seed, "least_norm", least_norm(d, problem, stream), 1.0),
+            ResultRow(seed, "smaller_important", losses["smaller"][important].max(), 0.0),
+            ResultRow(seed, "ranked_loss", whole["ranked"], whole["smaller"]),
+        ]
+        for name in ("smaller", "ranked"):
+            ratio = energy[name] / energy["larger"]
+            rows.append(ResultRow(seed, f"{name}_noise", ratio, (small + 1) / (large + 1)))
+        for suffix, drawn in tasks.items():
+            found = evaluate_prompts(models, drawn, problem, gamma, stream)
+            rows += [
+                ResultRow(seed, f"{name}_accuracy{suffix}", value) for name, value in found.items()
+            ]
+    return rows
