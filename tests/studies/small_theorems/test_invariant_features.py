@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from rarefeat.config.cells import cell
-from rarefeat.studies.exact_results import invariant_features as exact
-from rarefeat.studies.exact_results.config import HiddenBits
+from rarefeat.studies.small_theorems import invariant_features as exact
+from rarefeat.studies.small_theorems.config import HiddenBits
 
 RATES = torch.tensor([0.5, 0.2], dtype=torch.double)
-PROBLEM = HiddenBits(r=2, u=1, k=3, rates=[0.1, 0.5], samples=20_000, starts=3, steps=400, lr=0.05)
+PROBLEM = HiddenBits(
+    norm=[1], r=2, u=1, k=3, rates=[0.1, 0.5], samples=20_000, starts=3, steps=400, lr=0.05
+)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -88,7 +89,7 @@ def test_optimum_drops_spurious_bits_that_a_pair_draws_anew():
 
 
 def test_rows_have_a_value_for_each_bit():
-    rows = exact.rows(PROBLEM.model_copy(update={"steps": 5}), cell(B=0.5), "test", [0, 1])
+    rows = exact.measure(PROBLEM.model_copy(update={"steps": 5}), 0.5, "test", [0, 1])
     table = {(row.seed, row.place, row.quantity): row for row in rows}
     assert len(table) == len(rows) == 2 * (6 + PROBLEM.r)
     assert table[0, 0, "loss"].stated < 0
