@@ -22,6 +22,7 @@ from rarefeat.project import load
 from rarefeat.registry import kinds
 from rarefeat.report.drawings import RARE, pipeline, svg
 from rarefeat.report.figures_from_published import iter_figures
+from rarefeat.report.method_drawings import METHOD_DRAWINGS
 from rarefeat.report.published_claims import published_claims
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.storage.markdown import interval, records, select_rows
@@ -240,6 +241,7 @@ def render_doc_figures(tables: PublishedTables) -> dict[str, bytes]:
             if all(table in tables for table in needed):
                 picture = draw(tables)
                 contents[name] = picture.encode() if isinstance(picture, str) else to_png(picture)
+        contents |= {name: draw().encode() for name, draw in METHOD_DRAWINGS.items()}
         return contents | {f"{name}.png": to_png(draw()) for name, draw in iter_figures(tables)}
 
 
