@@ -59,7 +59,7 @@ OPPOSITE = TRUE | {
     "ranked_noise": (0.5, 0.5),
     "smaller_accuracy": (0.6, np.nan),
     "larger_accuracy_rest": (0.5, np.nan),
-    "cosine_first": (0.21, 1.0),
+    "cosine_first": (0.15, 1.0),
     "error": (0.3, 0.0),
     "stated_loss": (0.2, 0.0),
     "growth": (-0.5, -0.11),
