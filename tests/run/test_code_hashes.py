@@ -393,7 +393,7 @@ EDITS = {
         "2 * math.log(d) / d",
         "math.log(d) / d",
         "chain.pretrain:* fine_labels.contrastive_encoder:* selection.measure:* learners.measure:*"
-        " pruning_premise.measure:*",
+        " pruning_premise.measure:* small_theorems.measure:*",
     ),
     "the slopes of a step": (
         "core/training.py",
@@ -416,6 +416,7 @@ EDITS = {
         chain.pretrain:* chain.probe:* core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
         imbalance.findings:* learners.measure:* report.interactive_page:page scaling.aggregate:trained_sizes selection.measure:*
         theory.milestones:* theory.one_step:* fate.measure:* pruning_premise.measure:*
+        small_theorems.measure:*
     """,
     ),
     "what a claim measures": (
