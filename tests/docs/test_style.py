@@ -15,11 +15,6 @@ BANNED = re.compile(
     re.IGNORECASE,
 )
 WAITING = {
-    "studies/imbalance",
-    "studies/index",
-    "studies/photographs",
-    "studies/selection",
-    "studies/theory",
     "papers",
     "explainer",
 }

@@ -67,25 +67,23 @@ def shares(*intervals: tuple) -> pd.DataFrame:
     [
         (
             (LOW, WIDE, HIGH),
-            "most seeds do not learn a feature that is up to 0.1 times as frequent as the others,"
-            " and most",
+            "Most runs do not learn the feature up to a relative frequency of 0.1, and most learn"
+            " it from 0.3 on",
         ),
         (
             (LOW, LOW, WIDE),
-            "up to 0.2 times as frequent as the others, and at no frequency is it shown"
-            " that most do",
+            "up to a relative frequency of 0.2, and at none is it shown that most do",
         ),
         (
             (WIDE, HIGH, HIGH),
-            "most seeds learn one from 0.2 times on the others' frequency, and at none is it shown",
+            "Most runs learn the feature from a relative frequency of 0.2 on, and at none is it",
         ),
-        ((WIDE, WIDE, WIDE), "these seeds show at no frequency whether most of them learn"),
+        ((WIDE, WIDE, WIDE), "at no relative frequency whether most of them learn"),
         (
             (HIGH, WIDE, LOW),
-            "does not simply go with its frequency: most do at 0.1 times the others',"
-            " and most do not at 0.3",
+            "does not simply go with its relative frequency: most do at 0.1, and most do not at",
         ),
-        ((WIDE, LOW, WIDE), "most do at none times the others', and most do not at 0.2"),
+        ((WIDE, LOW, WIDE), "most do at none, and most do not at 0.2"),
     ],
 )
 def test_describe_shares_follows_the_intervals(intervals, words):
@@ -109,7 +107,7 @@ def test_describe_masks_looks_at_every_arm():
     )
     assert (
         "rises by +0.200 [+0.100, +0.300] (oracle, every aligned neuron;"
-        " 50 % more of its trainings diverge)" in text
+        " 50 % more of its runs diverge)" in text
     )
     assert "falls by -0.200 [-0.300, -0.100] (oracle, until the majority's norm)" in text
     assert "is not shown to change, at +0.000 [-0.100, +0.100] (pruned by neuron)" in text
@@ -134,7 +132,7 @@ def test_describe_masks_names_a_sufficient_mask():
 
 @pytest.mark.parametrize(
     ("intervals", "word"),
-    [((LOW, HIGH), "most seeds do not"), ((WIDE, WIDE), "at no frequency whether")],
+    [((LOW, HIGH), "Most runs do not"), ((WIDE, WIDE), "at no relative frequency whether")],
 )
 def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
     training = SimpleNamespace(T=60, lambda_=0.05)
@@ -150,13 +148,13 @@ def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
     )
     section = SimpleNamespace(studies={"paper": study})
     published = dict(zip(imbalance.TABLES, tables, strict=True))
-    first, second = imbalance.findings(section, published)
-    pooled, *_ = imbalance.findings(section, published | {"paper_fates": tables[0]})
-    assert pooled.startswith(first)
-    assert "with the 4 others of the grid" in pooled
+    first, second, third = imbalance.findings(section, published)
+    _, pooled, *_ = imbalance.findings(section, published | {"paper_fates": tables[0]})
+    assert pooled.startswith(second)
+    assert "With the 4 other runs of the grid" in pooled
     assert word in first
-    assert "above 0.9" in first
-    assert "is not shown to change" in second
+    assert "above 0.9" in second
+    assert "is not shown to change" in third
 
 
 @pytest.mark.parametrize(
@@ -173,7 +171,7 @@ def test_describe_baselines_follows_the_interval(change, word):
     rows += [(0.1, "max_alignment", "dense", 0.0, 0.0, 0.0, 0, 8)]
     text = imbalance.describe_baselines(table(columns, *rows))
     assert text.count(f"{word} it, by") == 3
-    assert "where none of 8 dense seeds learn it" in text
+    assert "none of 8 dense runs learn the feature" in text
     assert imbalance.describe_baselines(pd.DataFrame()) == ""
 
 
@@ -190,12 +188,13 @@ def scores(**aucs: tuple) -> pd.DataFrame:
     [(HIGH, "better than"), (LOW, "worse than"), (WIDE, "not measurably other than")],
 )
 def test_describe_scores_follows_the_interval(auc, words):
+    verb = {HIGH: "identifies", LOW: "misidentifies", WIDE: "is not shown to identify"}[auc]
     weak = scores(effective_rate=auc, norm=WIDE)
-    assert f"picks out the rare feature's neurons {words} chance" in selection.describe_scores(
-        weak, weak[:0]
-    )
+    assert f"{words} chance (0.5)" in selection.describe_scores(weak, weak[:0])
+    assert f"A low effective rate {verb} the" in selection.summarise_scores(weak)
     weak = scores(effective_rate=WIDE, norm=auc)
-    assert f"picks them out {words} chance" in selection.describe_scores(weak, weak[:0])
+    assert selection.describe_scores(weak, weak[:0]).endswith(f"{words} chance.")
+    assert f"magnitude pruning, {verb} them" in selection.summarise_scores(weak)
     strong = scores(firing_rate=auc, effective_rate=(0.4, 0.5, 0.6))
     word = {HIGH: "does better", LOW: "does worse", WIDE: "is not shown to do better or worse"}[auc]
     assert f"the firing rate {word}" in selection.describe_scores(weak, strong)
@@ -215,8 +214,8 @@ def test_describe_gains_counts_rises_and_falls():
     assert "Of 4 comparisons" in text
     assert "rises in 2 and falls in 1;" in text
     assert "+0.200 [+0.100, +0.300] (oracle, every aligned neuron, without a bias" in text
-    assert "7 of 30 trainings diverge" in text
-    assert "No training diverges in 1 of the 2" in text
+    assert "7 of 30 runs diverge" in text
+    assert "No run diverges in 1 of the 2" in text
     assert "1 is by a random mask" in text
     flipped = selection.describe_gains(table(GAIN, *rows[2:]))
     assert "rises in none and falls in 1;" in flipped
@@ -230,7 +229,7 @@ def test_describe_mask_follows_the_interval(step, words):
     arms = ("effective_rate-onset=92", "effective_rate-stop-onset=92")
     gains = table(GAIN, *(("share=0.2", 0.7, arm, *UP, 30, 0) for arm in arms))
     steps = table("arm ci_low step ci_high", ("dense", 0.4, 0.5, 0.6), (arms[0], *step))
-    assert f"Masking them {words} the frequency" in selection.describe_mask(gains, steps)
+    assert f"rate {words} the critical frequency" in selection.describe_mask(gains, steps)
 
 
 def test_describe_steps_looks_at_every_intervention():
@@ -243,10 +242,10 @@ def test_describe_steps_looks_at_every_intervention():
             *((arm, *step) for arm, step in zip(arms, (LOW, HIGH, WIDE), strict=True)),
         )
     )
-    assert "Of 3 interventions 1 lower this frequency and 1 raise it" in text
+    assert "Of 3 interventions 1 lower it and 1 raise it" in text
     assert text.endswith("The lowest is 0.15 [0.10, 0.20], with a bias that comes 50 steps later.")
     flipped = selection.describe_steps(table(columns, dense, (arms[0], *HIGH)))
-    assert "Of 1 interventions none lower this frequency and 1 raise it" in flipped
+    assert "Of 1 interventions none lower it and 1 raise it" in flipped
     assert "The lowest" not in flipped
 
 
@@ -260,20 +259,19 @@ def reuse(late: int) -> list[dict]:
 
 
 def test_describe_late_follows_the_counts():
-    assert fate.describe_late(reuse(12)).startswith(
-        "A rare feature that is not learned at once may come late."
-    )
-    nobody = fate.describe_late(reuse(0))
-    assert nobody.startswith("No replica learned the rare feature late.")
-    assert "at least 0.5" in nobody
+    some, nobody = (fate.summarise_late(reuse(late)) for late in (12, 0))
+    assert some.startswith("A rare feature that is not learned at once may be learned late.")
+    assert "12 of 24 with 2,048 pairs and 0 of 24 with fresh pairs" in some
+    assert nobody.startswith("No run learned the rare feature late.")
+    assert "from a cosine of 0.5 on" in fate.describe_late(reuse(0))
     counted = [point | {"half": 20} for point in reuse(12)]
-    assert "from 0.5 on it would be 40 instead of 12 replicas" in fate.describe_late(counted)
+    assert "from 0.5 on, 40 instead of 12 runs" in fate.describe_late(counted)
 
 
 @pytest.mark.parametrize("verdict", ["supported", "contradicted", "undecided", "not testable"])
 def test_describe_reuse_follows_the_verdict(verdict):
     claims = table("claim_id verdict ci_low estimate ci_high", ("F-reuse", verdict, *OPEN))
-    assert fate.REUSE.get(verdict, "is not tested") in fate.describe_reuse(claims)
+    assert fate.REUSE.get(verdict, fate.FEW) in fate.describe_reuse(claims)
 
 
 DIFFERENCES = {
@@ -300,10 +298,10 @@ def mechanism(reuse: str, fresh: str) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("outcome", "ties", "tokens"),
     [
-        ("fewer", "are part of the reason", "hold the feature in are part of the reason"),
-        ("alike", "are not the reason", "hold the feature in are not the reason"),
+        ("fewer", "are part of the reason", "hold the feature are part of the reason"),
+        ("alike", "are not the reason", "hold the feature are not the reason"),
         ("unclear", "is not shown", "is not shown"),
-        ("more", "hinder it", "more learn it"),
+        ("more", "hinder it", "more runs learn it"),
     ],
 )
 def test_describe_mechanism_follows_the_intervals(outcome, ties, tokens):
@@ -313,7 +311,7 @@ def test_describe_mechanism_follows_the_intervals(outcome, ties, tokens):
     assert "planted in fresh pairs they change little" in second
     assert tokens in third
     _, second, _ = fate.describe_mechanism(mechanism(outcome, "more"))
-    assert "planted in fresh pairs they bring more late learning" in second
+    assert "planted in fresh pairs they make late learning more frequent" in second
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -325,7 +323,7 @@ def test_describe_predictors_counts_what_is_right(right):
     late = {2048: 24 * right, 131072: 24 * (not right), 0: 24 * (not right)}
     points = pd.DataFrame([point | {"N": N, "late": count} for N, count in late.items()])
     text = fate.describe_predictors(section, points)
-    assert f"what most runs do at {3 * right} of 3 points" in text
+    assert f"what most runs do, late or never, at {3 * right} of 3 points" in text
 
 
 def test_describe_fresh_needs_every_higher_frequency():
@@ -334,8 +332,8 @@ def test_describe_fresh_needs_every_higher_frequency():
         (eps, 0.02, 24, 8000, 0, late) for eps, late in ((0.1, 0), (0.2, 20), (0.3, 4), (0.4, 24))
     ]
     text = fate.describe_fresh(table(columns, *rows))
-    assert "from 0.4 on at a decay of 0.02" in text
-    assert "At 0.1 no replica has it" in text
+    assert "at frequencies from 0.4 on (decay 0.02)" in text
+    assert "At 0.1 no run learns it" in text
     assert "at no frequency" in fate.describe_fresh(table(columns, *rows[::2]))
 
 
@@ -355,17 +353,15 @@ def test_augmentation_findings_follow_the_intervals(values, word):
         for study, value in pairs.items()
         for metric in ("covered_features", "regression_error")
     ]
-    first, second = augmentation.findings(
+    first, second, third, _ = augmentation.findings(
         None, {"augmentation": table("study metric ci_low mean ci_high n", *rows)}
     )
-    expected = (
-        f"a bias {'is not shown to change' if word == 'not shown' else word} it for identical views"
-    )
-    assert expected in first
-    assert "a random mask instead of identical views is not shown to change it" in first
+    verb = "is not shown to change" if word == "not shown" else word
+    assert f"A bias {verb} the share of features with a neuron of their own for identical" in first
+    assert "a random mask instead of identical views is not shown to change it" in second
     assert {"raises": "rises with a bias", "lowers": "falls with a bias"}.get(
         word, "is not shown to change with"
-    ) in second
+    ) in third
 
 
 # Exact results.
@@ -450,7 +446,7 @@ def test_fine_labels_findings_follow_the_errors(first, second, words, change, wo
     )
     crossed = [(8, pair, arm, "hard", *value, 20) for pair, arm, value in arms]
     images = [("finetuned", 40, "loops", labels, *change) for labels in ("manual", "sample")]
-    one, two, three = fine_labels.findings(
+    zero, one, two, three = fine_labels.findings(
         None,
         {
             "fine_labels_errors": table(columns, *errors, *easy),
@@ -461,7 +457,7 @@ def test_fine_labels_findings_follow_the_errors(first, second, words, change, wo
             ),
         },
     )
-    assert f"networks with fine labels are wrong {words}" in one
+    assert f"networks trained with fine labels are wrong {words}" in zero
     assert "neither is wrong on more than 40.0 %" in one
     assert f"is wrong on hard samples {words}" in two
     assert f"{word} the error" in three
@@ -485,7 +481,7 @@ def test_long_tail_findings_count_gains_and_losses(change, gains, losses):
     )
     rows = (*dense, NAN, NAN, NAN), (*pruned, low, mean, high), (*resampled, 0.01, 0.02, 0.03)
     (text,) = long_tail.findings(None, {"table2": table(columns, *rows)})
-    assert "Of 1 comparisons of a pruned arm" in text
+    assert "Of 1 comparisons of a pruned network" in text
     assert f"{gains} a gain and {losses} a loss" in text
     assert "change it by +2.0 [+1.0, +3.0] points at ρ = 5." in text
     (text,) = long_tail.findings(None, {"table2": table(columns, *rows[:2])})
@@ -518,7 +514,7 @@ def test_scaling_findings_follow_the_fits(plain, divided, words):
     assert f"{int(plain)} are compatible" in first
     assert len(rest) == (not plain)
     if rest:
-        assert ("divided out" in rest[0]) == (divided is not None)
+        assert ("divide out" in rest[0]) == (divided is not None)
         assert words is None or words in rest[0]
 
 
@@ -549,7 +545,7 @@ def test_two_layer_findings_follow_the_accuracies(network, fixed, word):
     arms = {"network": network, "ntk": fixed, "random_features": WIDE, "network-printed": fixed,
             "one_step": fixed, "two_step": network}  # fmt: skip
     rows = [("parity", arm, "test_accuracy", *value, 12, NAN) for arm, value in arms.items()]
-    first, second = two_layer.findings(
+    first, detail, second = two_layer.findings(
         None,
         {"two_layer_printed": table("setting arm quantity ci_low mean ci_high n printed", *rows)},
     )
@@ -558,7 +554,7 @@ def test_two_layer_findings_follow_the_accuracies(network, fixed, word):
     opposite = {"more often": "less often right", "less often": "more often right"}.get(
         word, "not measurably other"
     )
-    assert first.endswith(f"it is {opposite}.")
+    assert detail.endswith(f"it is {opposite}.")
     step = {"more often": "makes features better", "less often": "makes features worse"}.get(
         word, "is not shown to make"
     )

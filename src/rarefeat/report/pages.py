@@ -1,14 +1,15 @@
 """Pages with numbers, from templates and the tables of docs/tables.
 
 docs/templates/X.md.j2 becomes docs/X.md, and README.md.j2 README.md. A template of a study sets
-`question` and `short`, the answer in a few words, for the lists of studies; one that belongs to
-another kind sets `beside`, the kind whose page it follows. A kind without a template has the page
-of docs/templates/study.j2, with question and answer from its declaration.
+`question` and `short`, the answer in a few words, for the lists of studies; one that shows other
+kinds, too, names them in `covers`. Any other kind has the page of docs/templates/study.j2, with
+question and answer from its declaration.
 """
 
 import argparse
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -45,30 +46,15 @@ INTERACTIVE_PAGE = Path("docs/play.html")
 CLAIMS = Path("docs/claims")
 
 
-def run_of(published: PublishedTables, name: str) -> str:
-    """Return the run that a table is from, in words."""
-    origin = published.origins[name]
-    return f"{origin['run']} at commit `{origin['commit']}`"
-
-
-def sources(published: PublishedTables, *names: str) -> str:
-    """Return a list of the runs that tables are from, with their seeds."""
-    runs: dict[str, list[str]] = {}
-    for name in names:
-        if name in published:
-            seeds = published.origins[name].get("seeds", {})
-            ranges = (
-                "; ".join(
-                    f"{study} {first}" for study, first in seeds.items() if isinstance(first, str)
-                )
-                if len(seeds) < 5
-                else ""
-            )
-            runs.setdefault(
-                run_of(published, name) + (f", seeds: {ranges}" if ranges else ""), []
-            ).append(name)
-    return "\n".join(
-        f"- {run}: {', '.join(f'`{name}`' for name in tables)}." for run, tables in runs.items()
+def seeds_of(origin: Mapping) -> str:
+    """Return the ranges of seeds of a table, each with its studies."""
+    ranges: dict[str, list[str]] = {}
+    for study, first in origin.get("seeds", {}).items():
+        if isinstance(first, str):
+            ranges.setdefault(first, []).append(study)
+    return "; ".join(
+        f"{first} ({', '.join(names) if len(names) < 5 else f'{len(names)} studies'})"
+        for first, names in ranges.items()
     )
 
 
@@ -90,10 +76,10 @@ def template_environment(
 
     A template can use the functions in the tuple below, and:
 
-    - `table(name)`, `has(name)`, `run_of(name)` and `sources(*names)`: published tables;
+    - `table(name)`, `has(name)` and `origins`: published tables, and the runs they are from;
     - `config`: sections of the config by kind of study;
     - `declared`: declarations of all claims by id;
-    - `claims(paper)`: primary rows of the claims of a paper, or of all, judged as of today;
+    - `claims(*papers)`: primary rows of the claims of some papers, or of all, judged as of today;
     - `answer(kind)`: findings of a kind;
     - `drawn(name)`: suffix of a figure in docs, empty if there is none;
     - `studies()`: entries of the lists of studies;
@@ -111,12 +97,12 @@ def template_environment(
     """
     judged = cache(lambda: published_claims(tables, project))
 
-    def claims(paper: str = "") -> pd.DataFrame:
+    def claims(*papers: str) -> pd.DataFrame:
         rows = judged()[judged()["primary"] & ~judged()["check"]]
         ids = [
             claim
             for item in project.claim_sets.values()
-            if paper in ("", item.paper)
+            if not papers or item.paper in papers
             for claim in item.claims
         ]
         return rows[rows["claim_id"].isin(ids)].replace({"verdict": WORDS}).reset_index(drop=True)
@@ -138,13 +124,13 @@ def template_environment(
         markdown_table,
         arm_name,
         anchor,
+        seeds_of,
     )
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
         "table": tables.__getitem__,
         "has": tables.__contains__,
-        "run_of": lambda name: run_of(tables, name),
-        "sources": lambda *names: sources(tables, *names),
+        "origins": tables.origins,
         "config": project.sections,
         "declared": all_claims(project),
         "claims": claims,
@@ -162,32 +148,26 @@ def template_environment(
 
 
 def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[StudyListing]:
-    """List the studies by kind, in the order of the registry, each before those beside it."""
+    """List the pages of studies, in the order of the registry."""
     variables, titles = {}, {}
-    for path in sorted((root / TEMPLATES / "studies").glob("*.md.j2")):
-        name, text = path.name.removesuffix(".md.j2"), path.read_text(encoding="utf-8")
-        titles[name] = next(
-            line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")
-        )
-        if "set question" in text:
+    for name in kinds():
+        path = root / TEMPLATES / "studies" / f"{name}.md.j2"
+        if path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            titles[name] = next(line.removeprefix("# ") for line in lines if line.startswith("# "))
             variables[name] = vars(templates.get_template(f"studies/{path.name}").make_module())
+    covered = {kind for each in variables.values() for kind in each.get("covers", ())}
+    listings = []
     for name, kind in kinds().items():
-        if name not in titles:
-            short = kind.answer or next(
-                iter(templates.globals["answer"](name)), "not published yet"
-            )
-            titles[name] = kind.title
-            variables[name] = {"question": kind.question, "short": short}
-    order = [
-        name
-        for kind in kinds()
-        for name in (kind, *(name for name in variables if variables[name].get("beside") == kind))
-        if name in variables
-    ]
-    return [
-        StudyListing(name, titles[name], variables[name]["question"], variables[name]["short"])
-        for name in order
-    ]
+        if name in variables:
+            question, short = variables[name]["question"], variables[name]["short"]
+        else:
+            findings_ = iter(templates.globals["answer"](name))
+            question = kind.question
+            short = kind.answer or next(findings_, "not published yet")
+        if name not in covered:
+            listings.append(StudyListing(name, titles.get(name, kind.title), question, short))
+    return listings
 
 
 def render_default_page(
@@ -250,11 +230,12 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
             )
         except (jinja2.TemplateError, KeyError, RarefeatError) as error:
             raise RarefeatError(f"{path}: {' '.join(str(error).split())}") from error
-    for name in kinds():
-        page = root / "docs/studies" / f"{name}.md"
+    for study in environment.globals["studies"]():
+        page = root / "docs/studies" / f"{study.name}.md"
         if page not in texts:
             texts[page] = link_tables(
-                render_default_page(name, environment, tables, project), page.relative_to(root)
+                render_default_page(study.name, environment, tables, project),
+                page.relative_to(root),
             )
     records = claim_records(published_claims(tables, project), all_claims(project))
     texts[root / CLAIMS / "table.html"] = claims_html(records, papers())

@@ -253,17 +253,16 @@ def test_findings_name_decays_and_frequencies(full):
         [{"latents": "plain", "N": N, "n": 48, "T": 4000, "learned": 9} for N in (0, 8192)]
     )
     inputs = {"verdicts_fate_over_time": verdicts, "fate_mechanism": mechanism}
-    first, second, _, _, third, fourth = findings(section, {"fate_points": points, **inputs})
+    _, first, second, _, _, third, fourth = findings(section, {"fate_points": points, **inputs})
     assert "100 [86, 100] % with fresh pairs at every step" in first
-    assert "more replicas learn it from a sample of 8,192 pairs" in second
-    assert "from 0.1 on at a decay of 0.01 and from 0.2 on at a decay of 0.02" in third
-    assert "At 0.1 no replica has it with a decay of 0.02 or 0.05" in third
-    assert "says rightly what most runs do" in fourth
+    assert "More runs learn it from 8,192 reused pairs" in second
+    assert "from 0.1 on (decay 0.01) and from 0.2 on (decay 0.02)" in third
+    assert "At 0.1 no run learns it with a decay of 0.02 or 0.05" in third
+    assert "predicts what most runs do" in fourth
     nobody = points.assign(at_once=0, late=0)
     *_, third, _ = findings(section, {"fate_points": nobody, **inputs})
     assert third.endswith(
-        "by step 8,000 at no frequency."
-        " At 0.1 no replica has it with a decay of 0.01, 0.02 or 0.05."
+        "by step 8,000 at no frequency. At 0.1 no run learns it with a decay of 0.01, 0.02 or 0.05."
     )
 
 

@@ -46,7 +46,7 @@ def test_describe_bias_needs_a_frequency_of_both_studies():
     bound = pd.DataFrame({"eps_min": [0.3, 1.0], "max_alignment": [0.07, 0.99]})
     text = describe_bias(free, bound)
     assert "is 0.70 without a bias and 0.07 with one: only that without a bias reaches 0.3" in text
-    assert text.endswith("At 0.1 times the one without a bias is below that, too (0.08).")
+    assert text.endswith("At 0.1 the one without a bias is below that, too (0.08).")
     assert describe_bias(free, bound.assign(eps_min=[0.4, 1.0])) == ""
 
 
@@ -62,4 +62,4 @@ def test_describe_bias_follows_both_cosines(without, with_one, words):
     free = pd.DataFrame({"eps_min": [0.1, 0.3], "max_alignment": [0.5, without]})
     text = describe_bias(free, pd.DataFrame({"eps_min": [0.3], "max_alignment": [with_one]}))
     assert words in text
-    assert text.endswith("At 0.1 times the one without a bias reaches that (0.50).")
+    assert text.endswith("At 0.1 the one without a bias reaches that (0.50).")

@@ -144,7 +144,7 @@ def test_findings_say_where_between_the_effect_ends():
     text = sentences(GOOD, 1.0, ((0.0, BAD), (0.5, GOOD)))
     assert "exceed that of the random mask from 0.5 on" in text
     assert "rises with the smallest neurons masked by eq. (5) (+1.00" in text
-    assert "100 % of the trainings diverge" in text
+    assert "100 % of the runs diverge" in text
     assert "A probe gains at 2 of the 3" in text
     text = sentences(BAD, 1.0, ((0.0, BAD),))
     assert "nowhere up to pure weights" in text

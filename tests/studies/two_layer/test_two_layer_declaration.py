@@ -148,13 +148,13 @@ def test_what_was_found_follows_the_table():
         ("parity", "network-printed", 0.6, 0.5, 0.7, float("nan")),
     ]
     table = pd.DataFrame(rows, columns=["setting", "arm", "mean", "ci_low", "ci_high", "printed"])
-    first, second = findings.findings(
+    _, first, second = findings.findings(
         None, {"two_layer_printed": table.assign(quantity="test_accuracy", n=10)}
     )
-    assert "the network 99.0 [98.0, 100.0] % (printed: 100.0 %)" in first
+    assert "the network is right on 99.0 [98.0, 100.0] % (printed: 100.0 %)" in first
     assert first.endswith("reaches 60.0 [50.0, 70.0] %: it is less often right.")
     assert second.startswith(
-        "Of 3 test accuracies that Tables A.1 to A.5 print, 2 are within five points of ours"
+        "Tables A.1 to A.5 print 3 test accuracies. Ours are within five points of 2 of them"
     )
     assert (
         findings.findings(

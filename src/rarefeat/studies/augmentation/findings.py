@@ -46,31 +46,48 @@ def findings(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[
         f"{interval(row, 'mean', 2)} for {NAMES[row['study']]}" for row in records(covered)
     )
     words = ("raises", "lowers", "is not shown to change")
-    changes = [
-        f"{cause}"
-        f" {compare(single_row(covered, study=first), single_row(covered, study=second), *words)}"
-        f" it {where}"
+    changes = {
+        (cause, where): compare(
+            single_row(covered, study=first), single_row(covered, study=second), *words
+        )
         for first, second, cause, where in COMPARED
         if {first, second} <= set(covered["study"])
+    }
+    of_bias = [
+        f"{word} the share of features with a neuron of their own {where}"
+        for (cause, where), word in changes.items()
+        if cause == "a bias"
     ]
-    sentences = [
-        f"The share of the features that have a neuron of their own is {shares} (n ="
-        f" {covered['n'].max()} seeds)."
-        + (f" By intervals that do not overlap, {enumerate_words(changes)}." if changes else "")
+    of_masks = [
+        f"{cause} {word} it {where}"
+        for (cause, where), word in changes.items()
+        if cause != "a bias"
     ]
+    sentences = []
+    if of_bias:
+        sentences.append(f"A bias {enumerate_words(of_bias)}.")
+    if of_masks:
+        sentences.append(
+            f"By intervals that do not overlap, {enumerate_words(of_masks)} (n ="
+            f" {covered['n'].max()})."
+        )
     errors = select_rows(table, metric="regression_error")
     if {"identical", "identical_without_bias"} <= set(errors["study"]):
         with_bias, without = (
             single_row(errors, study=name) for name in ("identical", "identical_without_bias")
         )
         sentences.append(
-            "Without augmentation the part of the label's variance that a linear head leaves"
+            "Without augmentation the error of a linear head"
             f" {compare(with_bias, without, 'rises', 'falls', 'is not shown to change')} with a"
-            f" bias: it is {interval(without, 'mean', 2)} without a bias and"
-            f" {interval(with_bias, 'mean', 2)} with one. The paper states a constant error, and"
-            " its footnote 3 that a bias does not matter for it."
+            f" bias: it is {interval(without, 'mean', 2)} of the label's variance without a bias"
+            f" and {interval(with_bias, 'mean', 2)} with one. The paper states a constant error,"
+            " and its footnote 3 that a bias does not matter for it."
         )
-    return sentences
+    return [
+        *sentences,
+        f"The share of the features that have a neuron of their own is {shares} (n ="
+        f" {covered['n'].max()} runs).",
+    ]
 
 
 answer = make_findings_page(

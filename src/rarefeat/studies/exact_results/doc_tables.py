@@ -1,6 +1,6 @@
 """Tables that the docs of the exact results are filled in from.
 
-docs/studies/exact_results.md and docs/papers_hong_shi.md.
+docs/studies/two_layer.md and docs/papers_hong_shi.md.
 """
 
 import pandas as pd

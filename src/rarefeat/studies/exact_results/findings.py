@@ -36,7 +36,7 @@ def describe_tasks(mixed: pd.DataFrame) -> str:
         return ""
     often = [row["setting"].removeprefix("mixture=rare_") for row in rare]
     weights = enumerate_words(
-        f"{interval(row, 'mean', 2)} at {times} times (stated: {number(row['stated'], 2)})"
+        f"{interval(row, 'mean', 2)} at {times} (stated: {number(row['stated'], 2)})"
         for row, times in zip(rare, often, strict=True)
     )
     groups = {"does not encode": [], "encodes": [], "is not shown to encode or to drop": []}
@@ -50,13 +50,13 @@ def describe_tasks(mixed: pd.DataFrame) -> str:
         )
         groups[word or "is not shown to encode or to drop"].append(times)
     statement = enumerate_words(
-        f"{word} a task that comes {enumerate_words(times, 'or')} times as often as the others"
+        f"{word} a task of relative frequency {enumerate_words(times, 'or')}"
         for word, times in groups.items()
         if times
     )
     return (
-        f"Contrastive pre-training {statement}. The weight of its own features is {weights};"
-        f" encoded is above {NEGLIGIBLE:g}."
+        f"Contrastive pre-training {statement}. The weight of its own features is {weights}; it"
+        f" is encoded above {NEGLIGIBLE:g}."
     )
 
 
@@ -75,11 +75,7 @@ def describe_loops(looped: pd.DataFrame) -> str:
         " double precision it"
         f" ends {'far above' if rounded > 1 else 'above' if rounded > 0 else 'below'} it"
     )
-    return (
-        f"{text}, since rounding sets a floor that the bound does not know."
-        if exact < 0 < rounded
-        else f"{text}."
-    )
+    return f"{text}, since the bound ignores rounding." if exact < 0 < rounded else f"{text}."
 
 
 def describe_spurious(spurious: pd.DataFrame) -> str:
@@ -97,11 +93,10 @@ def describe_spurious(spurious: pd.DataFrame) -> str:
         else "not more in every setting"
     )
     return (
-        f"With spurious features the ridge is right on at least"
-        f" {number(100 * limits.loc['id_accuracy', 'min'], 0)} % in domain"
-        f" and on at most {number(100 * ridge['max'], 0)} % out of domain; with a bound on the"
-        f" rank it is right on at least"
-        f" {number(100 * rank['min'], 0)} % there: {side}."
+        "With spurious features, ridge regression is right on at least"
+        f" {number(100 * limits.loc['id_accuracy', 'min'], 0)} % in domain and on at most"
+        f" {number(100 * ridge['max'], 0)} % out of domain. With a bound on the rank it is right on"
+        f" at least {number(100 * rank['min'], 0)} % there: {side}."
     )
 
 

@@ -17,28 +17,26 @@ TABLES = ("fate_points", "verdicts_fate_over_time")
 OPTIONAL = ("fate_mechanism",)
 """Tables of runs of their own, which add to the findings."""
 REUSE = {
-    "supported": "more replicas learn it from a sample of 8,192 pairs that comes back than from"
-    " fresh pairs",
-    "contradicted": "a sample of 8,192 pairs that comes back adds less than a quarter of the"
-    " replicas, or takes some away",
-    "too few seeds": "these seeds are too few to say whether more replicas learn it from 8,192"
-    " pairs that come back than from fresh pairs",
-    "undecided": "it is not shown that more or fewer replicas learn it from 8,192 pairs that come"
-    " back than from fresh pairs",
+    "supported": "More runs learn it from 8,192 reused pairs than from fresh pairs",
+    "contradicted": "Reusing 8,192 pairs adds less than a quarter of the runs, or takes some away",
+    "too few seeds": "These runs are too few to say whether more of them learn it from 8,192"
+    " reused pairs than from fresh pairs",
+    "undecided": "Whether more or fewer runs learn it from 8,192 reused pairs than from fresh"
+    " pairs is inconclusive",
 }
 LEAST = 0.25
 """Smallest difference of a share that matters, as the claims have it."""
 KINDS = {
-    "new_signs": "its sign is new at each visit",
-    "new_tokens": "the tokens that hold each feature are new at each visit",
-    "replacement": "visits are drawn with replacement",
+    "new_signs": "its sign is drawn at each visit",
+    "new_tokens": "the tokens that hold each feature are drawn at each visit",
+    "replacement": "pairs are drawn with replacement",
 }
 """What is changed of pairs that come back."""
-FEW = "is not tested"
+FEW = "The effect of reusing pairs is not tested"
 
 
 def learned(point: Mapping) -> str:
-    """Write the fraction of a point's replicas that have learned the feature by its last step."""
+    """Write the fraction of a point's runs that have learned the feature by its last step."""
     ones = point["at_once"] + point["late"]
     low, high = clopper_pearson(ones, point["n"])
     return f"{100 * ones / point['n']:.0f} [{100 * low:.0f}, {100 * high:.0f}] %"
@@ -52,6 +50,7 @@ def findings(section: LateLearning, tables: Mapping[str, pd.DataFrame]) -> list[
         records(select_rows(late, study="reuse")), key=lambda point: point["N"] or float("inf")
     )
     return [
+        summarise_late(reuse),
         describe_late(reuse),
         describe_reuse(claims),
         *(line for name in OPTIONAL if name in tables for line in describe_mechanism(tables[name])),
@@ -60,25 +59,33 @@ def findings(section: LateLearning, tables: Mapping[str, pd.DataFrame]) -> list[
     ]
 
 
-def describe_late(reuse: list[dict]) -> str:
-    """Describe how many replicas learn at once and late, by number of training pairs."""
-    first = reuse[0]
-    soon, later = (sum(point[outcome] for point in reuse) for outcome in ("at_once", "late"))
-    replicas = sum(point["n"] for point in reuse)
+def summarise_late(reuse: list[dict]) -> str:
+    """Say whether any run learns the feature late, from the fewest and from fresh pairs."""
     begins = (
-        "A rare feature that is not learned at once may come late."
-        if later
-        else "No replica learned the rare feature late."
+        "A rare feature that is not learned at once may be learned late."
+        if any(point["late"] for point in reuse)
+        else "No run learned the rare feature late."
     )
+    few, fresh = reuse[0], reuse[-1]
+    counts = " and ".join(
+        f"{point['at_once'] + point['late']} of {point['n']} with {pairs(point['N'])} pairs"
+        for point in (few, fresh)
+    )
+    return f"{begins} By step {few['T']:,} it is learned by {counts}."
+
+
+def describe_late(reuse: list[dict]) -> str:
+    """Describe how many runs learn at once and late, by number of training pairs."""
+    first = reuse[0]
+    soon, runs = (sum(point[column] for point in reuse) for column in ("at_once", "n"))
     samples = [
         f"{learned(point)} with {pairs(point['N'])} pairs{'' if point['N'] else ' at every step'}"
         for point in reuse
     ]
     return (
-        f"{begins} At {first['eps_min']:g} times the others' frequency and a weight decay of"
-        f" {LATE:g}, {soon or 'none'} of {replicas} replicas had learned it by step 500. By step"
-        f" {first['T']:,} it had been learned in {enumerate_words(samples)} (n = {first['n']}"
-        f" each). {describe_threshold(reuse)}"
+        f"At a relative frequency of {first['eps_min']:g} and a weight decay of {LATE:g},"
+        f" {soon or 'none'} of {runs} runs had learned it by step 500. By step {first['T']:,} the"
+        f" share is {enumerate_words(samples)} (n = {first['n']} each). {describe_threshold(reuse)}"
     )
 
 
@@ -86,25 +93,22 @@ def describe_threshold(reuse: list[dict]) -> str:
     """Say from which cosine on the feature is learned, and what the other threshold changes."""
     if "half" not in reuse[0]:
         return (
-            f"Learned means here a cosine of at least {HALF_LEARNED:g}, elsewhere above"
-            f" {PURE_COSINE:g}."
+            f"Here a feature counts as learned from a cosine of {HALF_LEARNED:g} on, elsewhere"
+            f" above {PURE_COSINE:g}."
         )
     half = sum(point["half"] for point in reuse)
     ones = sum(point["at_once"] + point["late"] for point in reuse)
     return (
-        f"Learned means a cosine above {PURE_COSINE:g}; from {HALF_LEARNED:g} on it would be"
-        f" {half} instead of {ones} replicas."
+        f"A feature counts as learned above a cosine of {PURE_COSINE:g}; from {HALF_LEARNED:g} on,"
+        f" {half} instead of {ones} runs would count."
     )
 
 
 def describe_reuse(claims: pd.DataFrame) -> str:
-    """Describe what the sample that comes back changes, by its verdict."""
+    """Describe the effect of reusing pairs, by its verdict."""
     verdict = single_row(claims, claim_id="F-reuse")
-    statement = REUSE.get(verdict["verdict"], f"the sample that comes back {FEW}")
-    return (
-        f"There {statement}: the difference is {interval(verdict, 'estimate', 2, '+')} of the"
-        " replicas."
-    )
+    statement = REUSE.get(verdict["verdict"], FEW)
+    return f"{statement}: the difference is {interval(verdict, 'estimate', 2, '+')} of the runs."
 
 
 def change(row: Mapping, other: str) -> str:
@@ -126,7 +130,7 @@ def change(row: Mapping, other: str) -> str:
 
 
 def describe_mechanism(table: pd.DataFrame) -> list[str]:
-    """Describe what of a pair that comes back lets the feature in late, for the largest N.
+    """Describe which part of a reused pair matters for late learning, for the largest N.
 
     The words follow from paired differences with their intervals. They speak of ties of sign and of
     single pairs only as far as the ways of drawing without them were trained.
@@ -138,15 +142,15 @@ def describe_mechanism(table: pd.DataFrame) -> list[str]:
     if plain is None:
         return []
     text = (
-        f"Which part of a pair matters when it comes back? With {pairs(N)} pairs as drawn"
+        f"Which part of a reused pair matters? With {pairs(N)} pairs as drawn"
         f" {plain['learned']} of {plain['n']} runs learn the feature by step {plain['T']:,}, with"
         f" fresh pairs {fresh['learned']} of {fresh['n']}."
     )
     groups = {
-        "fewer": "Fewer than with pairs as drawn learn it where",
-        "alike": f"As many, to less than {100 * LEAST:.0f} %, learn it where",
-        "more": "More learn it where",
-        "unclear": "No difference from pairs as drawn is shown where",
+        "fewer": "Fewer learn it if",
+        "alike": f"As many, to less than {100 * LEAST:.0f} %, learn it if",
+        "more": "More learn it if",
+        "unclear": "No difference from pairs as drawn is shown if",
     }
     outcomes = {name: change(rows[name], "reuse") for name in KINDS if name in rows}
     for outcome, words in groups.items():
@@ -157,7 +161,7 @@ def describe_mechanism(table: pd.DataFrame) -> list[str]:
             if result == outcome
         ]
         if changed:
-            text += f" {words} {enumerate_words(changed, 'or where')}."
+            text += f" {words} {enumerate_words(changed, 'or if')}."
     return [text, describe_ties(rows), *describe_tokens(rows), *describe_smaller_samples(table)]
 
 
@@ -173,7 +177,7 @@ def describe_smaller_samples(table: pd.DataFrame) -> list[str]:
     for N in sorted(set(table["N"]) - {0, table["N"].max()}):
         rows = {row["latents"]: row for row in records(select_rows(table, N=N))}
         clauses = [
-            f"{row['learned']} of {row['n']} where {KINDS[name]}"
+            f"{row['learned']} of {row['n']} if {KINDS[name]}"
             f" ({outcomes[change(row, 'fresh')]}, {interval(row, 'fresh', 2, '+')})"
             for name, row in rows.items()
             if name in KINDS
@@ -186,15 +190,16 @@ def describe_smaller_samples(table: pd.DataFrame) -> list[str]:
 def describe_ties(rows: Mapping[str, Mapping]) -> str:
     """Describe whether ties of sign are needed for late learning, and whether they suffice."""
     needed = {
-        "fewer": "Chance ties of its sign to others are part of the reason",
-        "alike": "Chance ties of its sign to others are not the reason",
-        "more": "Chance ties of its sign to others hinder it",
-        "unclear": "Whether chance ties of its sign to others are part of the reason is not shown",
+        "fewer": "Chance ties of its sign to other signs are part of the reason",
+        "alike": "Chance ties of its sign to other signs are not the reason",
+        "more": "Chance ties of its sign to other signs hinder it",
+        "unclear": "Whether chance ties of its sign to other signs are part of the reason is not"
+        " shown",
     }
     enough = {
-        "more": "planted in fresh pairs they bring more late learning",
+        "more": "planted in fresh pairs they make late learning more frequent",
         "alike": "planted in fresh pairs they change little",
-        "fewer": "planted in fresh pairs they take late learning away",
+        "fewer": "planted in fresh pairs they make late learning less frequent",
         "unclear": "planted in fresh pairs they have no effect that is shown",
     }
     clauses = []
@@ -209,12 +214,12 @@ def describe_ties(rows: Mapping[str, Mapping]) -> str:
 def describe_tokens(rows: Mapping[str, Mapping]) -> list[str]:
     """Describe whether the tokens that single pairs hold the feature in are part of the reason."""
     needed = {
-        "fewer": "The tokens that single pairs hold the feature in are part of the reason; an"
-        " augmentation, which redraws them, takes that part away.",
-        "alike": "The tokens that single pairs hold the feature in are not the reason.",
-        "more": "With tokens that are drawn at each visit more learn it.",
-        "unclear": "Whether the tokens that single pairs hold the feature in are part of the reason"
-        " is not shown.",
+        "fewer": "The tokens in which single pairs hold the feature are part of the reason; an"
+        " augmentation, which redraws them, removes that part.",
+        "alike": "The tokens in which single pairs hold the feature are not the reason.",
+        "more": "If the tokens are drawn at each visit, more runs learn it.",
+        "unclear": "Whether the tokens in which single pairs hold the feature are part of the"
+        " reason is not shown.",
     }
     return [needed[change(rows["new_tokens"], "reuse")]] if "new_tokens" in rows else []
 
@@ -231,26 +236,26 @@ def describe_fresh(fresh: pd.DataFrame) -> str:
             group.loc[group["eps_min"] > below.max(), "eps_min"] if len(below) else group["eps_min"]
         )
         if len(often):
-            frequencies.append(f"from {often.min():g} on at a decay of {decay:g}")
+            frequencies.append(f"from {often.min():g} on (decay {decay:g})")
         if (group["eps_min"].min() == fresh["eps_min"].min()) and group["share"].iloc[0] == 0:
             none.append(f"{decay:g}")
     never = (
-        f" At {fresh['eps_min'].min():g} no replica has it with a decay of"
+        f" At {fresh['eps_min'].min():g} no run learns it with a decay of"
         f" {enumerate_words(none, 'or')}."
         if none
         else ""
     )
-    often = enumerate_words(frequencies) if frequencies else "at no frequency"
+    often = f"frequencies {enumerate_words(frequencies)}" if frequencies else "no frequency"
     return (
-        "With fresh pairs at every step more than half of the replicas have it by step"
-        f" {fresh['T'].iloc[0]:,} {often}.{never}"
+        f"With fresh pairs, more than half of the runs learn it by step {fresh['T'].iloc[0]:,} at"
+        f" {often}.{never}"
     )
 
 
 def describe_predictors(section: LateLearning, points: pd.DataFrame) -> str:
     """Describe at how many points each predictor without a fitted constant is right.
 
-    A point counts as late where more than half of the replicas that had not learned at once learn.
+    A point counts as late where more than half of the runs that had not learned at once learn.
     """
     points = select_rows(points, study=list(GRIDS), latents="plain")
     points = points[points["at_once"] < points["n"]]
@@ -263,10 +268,9 @@ def describe_predictors(section: LateLearning, points: pd.DataFrame) -> str:
     border, best = (points["border"] > 1) == late, by_decay == late
     wrong = points[~right]
     return (
-        "Late or never, without a fitted constant: the critical sample of the theorem says rightly"
-        f" what most runs do at {right.sum()} of {len(points)} points. The border of one leak for"
-        f" all neurons is right at {border.sum()}. The best answer for each decay, knowing the"
-        f" outcomes, is right at {best.sum()}. Of the"
-        f" {len(wrong)} points where the critical sample is wrong {(wrong['N'] == 0).sum()} have"
-        " fresh pairs."
+        "The theorem's critical sample has no fitted constant. It predicts what most runs do, late"
+        f" or never, at {right.sum()} of {len(points)} points. The border with one leak for all"
+        f" neurons is right at {border.sum()}, and the best constant prediction for each decay,"
+        f" knowing the outcomes, at {best.sum()}. Of the {len(wrong)} points where the critical"
+        f" sample is wrong, {(wrong['N'] == 0).sum()} have fresh pairs."
     )

@@ -30,16 +30,17 @@ def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[st
     )
     easy = select_rows(many, metric="easy_error")
     sentences = [
-        f"On hard samples, with {k} subclasses and {distractors:g} distracting patches, networks"
-        f" with fine labels are wrong {compare(fine, coarse, *words)} than networks with coarse"
-        f" ones: on {interval(fine, 'mean', 1, '', 100)} % against"
-        f" {interval(coarse, 'mean', 1, '', 100)} % (n = {many['n'].max()} seeds)."
+        "On hard samples, networks trained with fine labels are wrong"
+        f" {compare(fine, coarse, *words)} than networks trained with coarse ones.",
+        f"With {k} subclasses and {distractors:g} distracting patches they are wrong on"
+        f" {interval(fine, 'mean', 1, '', 100)} % against"
+        f" {interval(coarse, 'mean', 1, '', 100)} % (n = {many['n'].max()} runs)."
         + (
             " On easy samples neither is wrong on more than"
             f" {number(100 * easy['mean'].max(), 1)} %."
             if len(easy)
             else ""
-        )
+        ),
     ]
     hard = select_rows(
         crossed, k=8 if 8 in set(crossed["k"]) else crossed["k"].max(), quantity="hard"
@@ -52,14 +53,13 @@ def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[st
             single_row(hard, pair="views", arm=arm) for arm in ("dense-bias=1", "dense")
         )
         sentences.append(
-            "A linear head on contrastive encoders that see two views of a sample is wrong on hard"
-            f" samples {compare(strong, without, *words)} with a bias of 1 than without. At"
-            f" {hard['k'].max()} subclasses they are wrong on"
+            "A linear head on a contrastive encoder that sees two views of a sample is wrong on"
+            f" hard samples {compare(strong, without, *words)} with a bias of 1 than without. At"
+            f" {hard['k'].max()} subclasses the error is"
             f" {error(hard, pair='views', arm='dense-bias=1')}{with_half}, and"
             f" {error(hard, pair='views', arm='dense')} without one (n = {hard['n'].min()}). Fine"
             f" labels give {error(hard, pair='labels', arm='fine')}, coarse ones"
-            f" {error(hard, pair='labels', arm='coarse')}. At"
-            f" {few['k'].max()} subclasses they are wrong on"
+            f" {error(hard, pair='labels', arm='coarse')}. At {few['k'].max()} subclasses it is"
             f" {error(few, pair='views', arm='dense-bias=1')} with a bias of 1."
         )
     images = select_rows(
@@ -70,8 +70,8 @@ def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[st
         manual, sample = (single_row(images, labels=labels) for labels in ("manual", "sample"))
         changes = [interval(row, "paired_difference", 1, "+", 100) for row in (manual, sample)]
         sentences.append(
-            "On images of digits, pretraining on the ten digits instead of on the question that is"
-            " asked, whether there is a closed loop,"
+            "The task on images is whether a digit has a closed loop. Pretraining on the ten"
+            " digits instead of on that task"
             f" {trend_word(manual, 'paired_difference', *words)} the error ({changes[0]} points);"
             f" one class for each image {trend_word(sample, 'paired_difference', *words)} it"
             f" ({changes[1]} points)."

@@ -35,28 +35,21 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
     fates = select_rows(fates, sigma=sigma, fate="learned").sort_values("eps_min")
     frequencies = set(fates["eps_min"])
     shown = [eps for eps in SHOWN if eps in frequencies] or [min(frequencies), max(frequencies)]
-    shares = enumerate_words(
-        f"{interval(single_row(fates, eps_min=eps), 'share', 0, times=100)} % at {eps:g} times"
-        for eps in shown
-    )
     sentences = [
-        f"Within {training.T} steps at a weight decay of {training.lambda_:g},"
-        f" {describe_shares(fates)}. A feature is learned where some neuron ends with an absolute"
-        f" cosine above {PURE_COSINE:g} to it: in {shares} the frequency of the others (n ="
-        f" {fates['n'].max()} seeds, noise σ = {sigma:g})."
+        f"{describe_shares(fates)}.",
+        f"A run has learned the feature when some neuron ends with an absolute cosine above"
+        f" {PURE_COSINE:g} to it. After {training.T} steps at a weight decay of"
+        f" {training.lambda_:g} and noise σ = {sigma:g} this holds for {list_shares(fates, shown)}"
+        f" (n = {fates['n'].max()} runs that were set aside for it).",
     ]
     if "paper_fates" in tables:
         others = select_rows(tables["paper_fates"], sigma=sigma, fate="learned")
-        every = pool(fates, others)
-        pooled = enumerate_words(
-            f"{interval(single_row(every, eps_min=eps), 'share', 0, times=100)} % at {eps:g} times"
-            for eps in shown
-            if eps in set(others["eps_min"])
-        )
-        sentences[0] += (
-            f" These seeds were set aside for it; with the {others['n'].max()} others of the grid"
-            f" it is {pooled}."
-        )
+        common = [eps for eps in shown if eps in set(others["eps_min"])]
+        if common:
+            sentences[1] += (
+                f" With the {others['n'].max()} other runs of the grid it is"
+                f" {list_shares(pool(fates, others), common)}."
+            )
     arms = select_rows(trends, grid="arms")
     arms = select_rows(arms, sigma=sigma) if sigma in set(arms["sigma"]) else arms
     if select_rows(arms, metric="max_alignment")["paired_difference"].notna().any():
@@ -72,13 +65,21 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
             for row in errors
         )
         of_bias += (
-            " The test error of a linear head at the lowest and at the highest frequency is"
-            f" {unbiased} without a bias, and {biased} with one."
+            " The test error of a linear head, at the lowest and at the highest relative"
+            f" frequency, is {unbiased} without a bias and {biased} with one."
         )
     if "baselines" in tables:
         sentences.append(describe_baselines(tables["baselines"]))
     sentences.append(of_bias.strip())
     return [sentence for sentence in sentences if sentence]
+
+
+def list_shares(shares: pd.DataFrame, frequencies: list[float]) -> str:
+    """List the share of runs that learn the feature at some relative frequencies."""
+    return enumerate_words(
+        f"{interval(single_row(shares, eps_min=eps), 'share', 0, times=100)} % at {eps:g}"
+        for eps in frequencies
+    )
 
 
 def pool(*fates: pd.DataFrame) -> pd.DataFrame:
@@ -93,7 +94,7 @@ def pool(*fates: pd.DataFrame) -> pd.DataFrame:
 
 
 def describe_shares(shares: pd.DataFrame) -> str:
-    """Say from which frequency on most seeds learn the feature, by exact intervals."""
+    """Say from which frequency on most runs learn the feature, by exact intervals."""
     every = shares["eps_min"].tolist()
     most = shares.loc[shares["ci_low"] > 0.5, "eps_min"].tolist()
     few = shares.loc[shares["ci_high"] < 0.5, "eps_min"].tolist()
@@ -103,26 +104,20 @@ def describe_shares(shares: pd.DataFrame) -> str:
             for values in (most, few)
         )
         return (
-            "whether most seeds learn the rare feature does not simply go with its frequency: most"
-            " do at {} times the others', and most do not at {}"
+            "Whether most runs learn the rare feature does not simply go with its relative"
+            " frequency: most do at {}, and most do not at {}"
         ).format(*frequencies)
     if not most and not few:
-        return "these seeds show at no frequency whether most of them learn the rare feature or not"
-    rarest = (
-        f"most seeds do not learn a feature that is up to {few[-1]:g} times as frequent as the"
-        " others"
-        if few
-        else ""
-    )
-    frequent = f"most seeds learn one from {most[0]:g} times on" if most else ""
-    return {
-        (True, True): f"{rarest}, and {frequent}",
-        (True, False): f"{rarest}, and at no frequency is it shown that most do",
-        (
-            False,
-            True,
-        ): f"{frequent} the others' frequency, and at none is it shown that most do not",
-    }[bool(few), bool(most)]
+        return "These runs show at no relative frequency whether most of them learn the feature"
+    if not few:
+        return (
+            f"Most runs learn the feature from a relative frequency of {most[0]:g} on, and at none"
+            " is it shown that most do not"
+        )
+    rarest = f"Most runs do not learn the feature up to a relative frequency of {few[-1]:g}, and"
+    if not most:
+        return f"{rarest} at none is it shown that most do"
+    return f"{rarest} most learn it from {most[0]:g} on"
 
 
 def describe_masks(arms: pd.DataFrame, lowest: float) -> str:
@@ -139,8 +134,7 @@ def describe_masks(arms: pd.DataFrame, lowest: float) -> str:
     for row in masked:
         diverged = select_rows(arms, metric="diverged", arm=row["arm"])
         diverges = (
-            f"; {number(100 * diverged['paired_difference'].item(), 0)} % more of its trainings"
-            " diverge"
+            f"; {number(100 * diverged['paired_difference'].item(), 0)} % more of its runs diverge"
             if (diverged["paired_ci_low"] > 0).any()
             else ""
         )
@@ -158,7 +152,7 @@ def describe_masks(arms: pd.DataFrame, lowest: float) -> str:
     reached = which_reach(ALIGNED_COSINE, most, dense, ("with a mask", "without"))
     return (
         "Under a mask the largest cosine to the rare feature, averaged over all frequencies,"
-        f" {changes}. At {lowest:g} times the others' frequency its mean is {number(most, 3)} with"
+        f" {changes}. At a relative frequency of {lowest:g} its mean is {number(most, 3)} with"
         f" the best mask and {number(dense, 3)} without: {reached}."
     )
 
@@ -180,13 +174,13 @@ def describe_baselines(table: pd.DataFrame) -> str:
         changes.append(
             f"{name} {trend_word(row, 'paired_difference', *words)} it, by"
             f" {interval(row, 'paired_difference', 3, '+')}, and {row['learned'] or 'none'} of"
-            f" {row['n']} seeds learn the feature"
+            f" {row['n']} runs learn the feature"
         )
     dense = single_row(lowest, way="dense")
     return (
-        f"What changes the largest cosine to the rare feature at {dense['eps_min']:g} times the"
-        f" others' frequency, where {dense['learned'] or 'none'} of {dense['n']} dense seeds learn"
-        f" it: {'; '.join(changes)}."
+        f"At a relative frequency of {dense['eps_min']:g}, {dense['learned'] or 'none'} of"
+        f" {dense['n']} dense runs learn the feature. We compare the largest cosine to it with"
+        f" theirs: {'; '.join(changes)}."
     )
 
 
@@ -202,17 +196,17 @@ def describe_bias(free: pd.DataFrame, bound: pd.DataFrame) -> str:
     without, with_one = (single_row(table, eps_min=eps)["max_alignment"] for table in (free, bound))
     rarest = free.loc[free["eps_min"].idxmin()]
     text = (
-        f"At {eps:g} times the others' frequency the best neuron's mean cosine to the rare feature"
+        f"At a relative frequency of {eps:g} the best neuron's mean cosine to the rare feature"
         f" is {number(without, 2)} without a bias and {number(with_one, 2)} with one:"
-        f" {which_reach(ALIGNED_COSINE, without, with_one, ('without a bias', 'with one'))}, from"
-        " where a neuron counts as aligned."
+        f" {which_reach(ALIGNED_COSINE, without, with_one, ('without a bias', 'with one'))},"
+        " where a neuron begins to count as aligned."
     )
     if rarest["eps_min"] < eps:
         reaches = (
             "is below that, too" if rarest["max_alignment"] < ALIGNED_COSINE else "reaches that"
         )
         text += (
-            f" At {rarest['eps_min']:g} times the one without a bias {reaches}"
+            f" At {rarest['eps_min']:g} the one without a bias {reaches}"
             f" ({number(rarest['max_alignment'], 2)})."
         )
     return text

@@ -1,4 +1,4 @@
-"""Tables from which docs/studies/long_tail.md and photographs.md are filled in."""
+"""Tables from which docs/studies/long_tail.md is filled in."""
 
 import functools
 from collections.abc import Iterator

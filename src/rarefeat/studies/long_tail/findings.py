@@ -21,7 +21,7 @@ TABLES = ("table2",)
 
 
 def findings(section: LongTail, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say how often pruning gains or loses accuracy on each data set, and the best arm.
+    """Say how often pruning gains or loses accuracy on each data set, and the best method.
 
     Gains and losses are those whose interval of the paired difference leaves zero.
     """
@@ -34,21 +34,21 @@ def findings(section: LongTail, tables: Mapping[str, pd.DataFrame]) -> list[str]
             int((pruned["paired_ci_high"] < 0).sum()),
         )
         sentence = (
-            f"On {name} ({count_text(int(rows['n'].max()), 'seed')}) a linear probe on dense"
+            f"On {name} ({count_text(int(rows['n'].max()), 'run')} each) a linear probe on dense"
             f" features is right on {100 * dense['mean'].min():.1f} to"
             f" {100 * dense['mean'].max():.1f} % of the test images. Of {len(pruned)} comparisons"
-            f" of a pruned arm with it, {gains or 'none'} {'shows' if gains < 2 else 'show'} a gain"
-            f" and {losses or 'none'} {'shows' if losses < 2 else 'show'} a loss."
+            f" of a pruned network with it, {gains or 'none'} {'shows' if gains < 2 else 'show'} a"
+            f" gain and {losses or 'none'} {'shows' if losses < 2 else 'show'} a loss."
         )
         if len(pruned):
             best = max(records(pruned), key=lambda row: row["paired_difference"])
             sentence += (
-                f" The highest is {arm_name(best['arm'])} at ρ = {best['rho']:g}:"
-                f" {interval(best, 'paired_difference', 1, '+', 100)} points of accuracy."
+                f" The best is {arm_name(best['arm'])} at ρ = {best['rho']:g}:"
+                f" {interval(best, 'paired_difference', 1, '+', 100)} points."
             )
         resampled = records(select_rows(rows, arm="resampled").sort_values("rho"))
         if resampled:
-            sentence += " Batches in which every class is as frequent, by the labels, change it by "
+            sentence += " Batches that the labels balance change it by "
             sentence += enumerate_words(
                 f"{interval(row, 'paired_difference', 1, '+', 100)} points at ρ = {row['rho']:g}"
                 for row in resampled

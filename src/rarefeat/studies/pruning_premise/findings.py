@@ -56,7 +56,7 @@ def describe_equations(table: pd.DataFrame) -> str:
     if not len(smallest):
         return ""
     text = (
-        "From pure neurons, as many for every feature and of one size, most of the smallest"
+        "With equally many pure neurons of one size for every feature, most of the smallest"
         f" neurons are shown to be the rare feature's at {len(met) or 'none'} of"
         f" {count_text(len(smallest), 'point')}"
     )
@@ -106,7 +106,7 @@ def describe_end(table: pd.DataFrame) -> str:
         verb = trend_word(row, "mean", *words)
         text = f"{verb} {mask} ({interval(row, 'mean', 2, '+')} in log2"
         if lost["mean"]:
-            text += f"; {number(100 * lost['mean'], 0)} % of the trainings diverge"
+            text += f"; {number(100 * lost['mean'], 0)} % of the runs diverge"
         elif probe["n"]:
             text += f"; $R^2$ of a probe of it {interval(probe, 'mean', 3, '+')}"
         return text + ")"
@@ -121,8 +121,8 @@ def describe_end(table: pd.DataFrame) -> str:
         if leads[name] is not None:
             changes.append(describe(name, mask))
     return (
-        f"At {regime['eps_min']:g} times the others' frequency and a decay of"
-        f" {regime['lambda']:g} the rare feature's strength beside the others',"
+        f"At a relative frequency of {regime['eps_min']:g} and a decay of {regime['lambda']:g} the"
+        " rare feature's strength relative to the others',"
         " against dense at the same seed, " + "; ".join(changes) + "."
     )
 
@@ -138,9 +138,9 @@ def describe_between(table: pd.DataFrame) -> str:
     above = mask["ci_low"] > random["ci_high"]
     shown = [purity for purity in mask.index if above.loc[purity:].all()]
     text = (
-        "Between weights as drawn (0) and pure ones (1) the gain is shown to exceed that of the"
+        "Between random weights (0) and pure ones (1) the gain is shown to exceed that of the"
         f" random mask {f'from {shown[0]:g} on' if shown else 'nowhere up to pure weights'};"
-        f" from drawn weights it is {interval(mask.loc[0], 'mean', 2, '+')}"
+        f" from random weights it is {interval(mask.loc[0], 'mean', 2, '+')}"
     )
     probe = select_rows(table, **MASK, quantity="r2")
     gained = probe[probe["ci_low"] > 0]

@@ -1,4 +1,4 @@
-"""Tables from which docs/studies/scaling.md is filled in."""
+"""Tables from which docs/studies/theory.md is filled in."""
 
 import pandas as pd
 

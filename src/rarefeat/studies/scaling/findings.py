@@ -29,9 +29,9 @@ def findings(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     (fits,) = tables.values()
     plain = select_rows(fits, log_power=0.0)
     sentences = [
-        f"Of {len(plain)} fits of exponents in the number of features d, some over overlapping"
-        f" ranges of it, {int(plain['consistent'].sum())} are compatible with the bounds of Theorem"
-        " 3.1 and Lemma B.2."
+        f"Of {len(plain)} exponents in the number of features d, fitted over ranges that overlap in"
+        f" part, {int(plain['consistent'].sum())} are compatible with the bounds of Theorem 3.1 and"
+        " Lemma B.2."
     ]
     against = plain[~plain["consistent"]]
     if len(against):
@@ -39,7 +39,7 @@ def findings(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
             f"{NAMES[name]} ({len(rows)} of {len(select_rows(plain, quantity=name))} fits)"
             for name, rows in against.groupby("quantity", sort=False)
         )
-        sentences.append(f"Those that do not: {which}.{describe_divided(fits, against)}")
+        sentences.append(f"The others are of {which}.{describe_divided(fits, against)}")
     trained = select_rows(plain, quantity="pure_minority_share", ratio=1.0)
     if len(trained):
         words = ("rises", "falls", "is not shown to rise or fall")
@@ -65,10 +65,10 @@ def describe_divided(fits: pd.DataFrame, against: pd.DataFrame) -> str:
     still = int((~divided["consistent"]).sum())
     fitted = f"all {len(divided)}" if len(divided) == len(against) else f"{len(divided)} of them"
     return (
-        " With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops,"
+        " If we divide out the factor 1/√log d, which eq. (238) has and eq. (239) drops,"
         f" {still or 'none'} of {fitted} {'does' if still == 1 else 'do'} not agree."
         if still
-        else " With the factor 1/√log d divided out, which eq. (238) has and eq. (239) drops,"
+        else " If we divide out the factor 1/√log d, which eq. (238) has and eq. (239) drops,"
         f" {fitted} agree."
     )
 

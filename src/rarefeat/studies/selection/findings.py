@@ -21,8 +21,10 @@ CHANCE = {"mean": 0.5, "ci_low": 0.5, "ci_high": 0.5}
 def findings(section: Selection, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Describe scores, masks, interventions, and the critical-frequency model."""
     scores, masks, steps, errors = (tables[name] for name in TABLES)
+    weak = select_rows(scores, **PRIMARY)
     sentences = [
-        describe_scores(select_rows(scores, **PRIMARY), select_rows(scores, **STRONG)),
+        summarise_scores(weak),
+        describe_scores(weak, select_rows(scores, **STRONG)),
         describe_mask(
             select_rows(masks, **PRIMARY, quantity="gain"),
             select_rows(steps, study="help", point=PRIMARY["point"]),
@@ -33,13 +35,25 @@ def findings(section: Selection, tables: Mapping[str, pd.DataFrame]) -> list[str
     if "all" in set(errors["parameter"]):
         model = single_row(errors, parameter="all")
         sentences.append(
-            "A closed form with two fitted constants predicts the frequency at which half of the"
-            " trainings end with a cosine of at least 0.5: it is off by"
+            "A closed form with two fitted constants predicts the critical frequency, at which half"
+            " of the runs end with a cosine of at least 0.5. In"
+            f" {model['regimes']} random regimes that it was not fitted on, it is off by"
             f" {number(model['error'], 3)}"
-            f" [{number(model['error_low'], 3)}, {number(model['error_high'], 3)}] on average, in"
-            f" {model['regimes']} drawn regimes that it was not fitted on."
+            f" [{number(model['error_low'], 3)}, {number(model['error_high'], 3)}] on average."
         )
     return [sentence for sentence in sentences if sentence]
+
+
+def summarise_scores(weak: pd.DataFrame) -> str:
+    """Say which of the effective rate and the norm finds the neurons of the rare feature."""
+    if not {"effective_rate", "norm"} <= set(weak["score"]):
+        return ""
+    words = ("identifies", "misidentifies", "is not shown to identify")
+    rate, norm = (single_row(weak, score=score) for score in ("effective_rate", "norm"))
+    return (
+        f"A low effective rate {compare(rate, CHANCE, *words)} the rare feature's neurons; a small"
+        f" norm, the score of magnitude pruning, {compare(norm, CHANCE, *words)} them."
+    )
 
 
 def describe_scores(weak: pd.DataFrame, strong: pd.DataFrame) -> str:
@@ -49,11 +63,9 @@ def describe_scores(weak: pd.DataFrame, strong: pd.DataFrame) -> str:
     words = ("better than chance", "worse than chance", "not measurably other than chance")
     rate, norm = (single_row(weak, score=score) for score in ("effective_rate", "norm"))
     text = (
-        "With a weak bias (a share of 0.2), at 0.7 times the others' frequency, the lowest"
-        f" effective rate picks out the rare feature's neurons {compare(rate, CHANCE, *words)},"
-        f" with an AUC of {interval(rate, 'mean', 2)}. The smallest norm, by which magnitude"
-        " pruning goes, picks"
-        f" them out {compare(norm, CHANCE, *words)} ({interval(norm, 'mean', 2)}; chance is 0.5)."
+        "At a bias scale of 0.2 and a relative frequency of 0.7 the effective rate has an AUC of"
+        f" {interval(rate, 'mean', 2)}, {compare(rate, CHANCE, *words)} (0.5), and the norm of"
+        f" {interval(norm, 'mean', 2)}, {compare(norm, CHANCE, *words)}."
     )
     if {"firing_rate", "effective_rate"} <= set(strong["score"]):
         firing, rate = (
@@ -61,7 +73,7 @@ def describe_scores(weak: pd.DataFrame, strong: pd.DataFrame) -> str:
         )
         words = ("does better", "does worse", "is not shown to do better or worse")
         text += (
-            " With a strong bias (0.7), at 0.9 times, the firing rate"
+            " At a bias scale of 0.7 and a relative frequency of 0.9 the firing rate"
             f" {compare(firing, rate, *words)}:"
             f" {interval(firing, 'mean', 2)} against {interval(rate, 'mean', 2)}."
         )
@@ -78,12 +90,12 @@ def describe_mask(gains: pd.DataFrame, steps: pd.DataFrame) -> str:
     mask, dense = single_row(masked), single_row(steps, arm="dense")
     words = ("raises", "lowers", "is not shown to change")
     return (
-        f"Masking them {compare(mask, dense, *words, column='step')} the frequency from which half"
-        f" of the trainings reach a cosine of at least 0.5: {interval(mask, 'step', 2)} times the"
-        f" others' under the mask, {interval(dense, 'step', 2)} without."
-        f" At {PRIMARY['eps_min']:g} times, the mask changes the rare feature's lead by"
-        f" {interval(free, 'mean', 4, '+')}, and {free['diverged'] or 'none'} of {free['n']}"
-        " trainings diverge; with a stop the change is"
+        f"A mask by the effective rate {compare(mask, dense, *words, column='step')} the critical"
+        f" frequency: it is {interval(mask, 'step', 2)} under the mask and"
+        f" {interval(dense, 'step', 2)} without. At a relative frequency of"
+        f" {PRIMARY['eps_min']:g} the mask changes the rare feature's lead by"
+        f" {interval(free, 'mean', 4, '+')}, and {free['diverged'] or 'none'} of {free['n']} runs"
+        " diverge. With a stop it changes by"
         f" {interval(stopped, 'mean', 4, '+')}, and {stopped['diverged'] or 'none'} diverge."
     )
 
@@ -95,13 +107,13 @@ def describe_gains(gains: pd.DataFrame) -> str:
     up, down = gains[gains["ci_low"] > 0], gains[gains["ci_high"] < 0]
     sound = up[up["diverged"] == 0]
     text = (
-        f"Of {len(gains)} comparisons of a mask with dense at the same seed, the rare feature's"
-        f" lead rises in {len(up) or 'none'} and falls in {len(down) or 'none'}; the intervals are"
-        " not corrected for their number."
+        f"Of {len(gains)} comparisons of a masked run with a dense one at the same seed, the rare"
+        f" feature's lead rises in {len(up) or 'none'} and falls in {len(down) or 'none'}; the"
+        " intervals are not corrected for their number."
     )
     if len(up):
         text += f" The largest rise is {describe_gain(up.loc[up['mean'].idxmax()])}."
-        text += f" No training diverges in {len(sound) or 'none'} of the {len(up)}"
+        text += f" No run diverges in {len(sound) or 'none'} of the {len(up)}"
         if len(sound) and len(sound) < len(up):
             chance = int(sound["arm"].str.startswith("random").sum())
             text += (
@@ -119,13 +131,13 @@ def describe_gain(row: pd.Series) -> str:
     bias = (
         "without a bias"
         if share == "0"
-        else f"with a bias share of {share}"
+        else f"bias scale {share}"
         if share.replace(".", "").isdigit()
         else share
     )
     diverged = ""
     if row["diverged"]:
-        diverged = f", {row['diverged']:g} of {row['n']:g} trainings diverge"
+        diverged = f", {row['diverged']:g} of {row['n']:g} runs diverge"
     option = (
         " and masked keys"
         if "masked_keys" in row["arm"]
@@ -134,8 +146,8 @@ def describe_gain(row: pd.Series) -> str:
         else ""
     )
     return (
-        f"{interval(row, 'mean', 3, '+')} ({arm_name(arm)}{option}, {bias}, {row['eps_min']:g}"
-        f" times the others' frequency{diverged})"
+        f"{interval(row, 'mean', 3, '+')} ({arm_name(arm)}{option}, {bias}, relative frequency"
+        f" {row['eps_min']:g}{diverged})"
     )
 
 
@@ -147,10 +159,10 @@ def describe_steps(steps: pd.DataFrame) -> str:
     others = [row for row in records(steps) if row["arm"] != "dense"]
     effects = [compare(row, dense, "raise", "lower", "keep", column="step") for row in others]
     text = (
-        "With a strong bias (a share of 0.7) half of the trainings reach a cosine of at least 0.5"
-        f" at {interval(dense, 'step', 2)} times the others' frequency. Of {len(others)}"
-        f" interventions {effects.count('lower') or 'none'} lower this frequency and"
-        f" {effects.count('raise') or 'none'} raise it."
+        "With a strong bias (a scale of 0.7) the critical frequency is"
+        f" {interval(dense, 'step', 2)}. Of {len(others)} interventions"
+        f" {effects.count('lower') or 'none'} lower it and {effects.count('raise') or 'none'} raise"
+        " it."
     )
     lower = [row for row, word in zip(others, effects, strict=True) if word == "lower"]
     if lower:

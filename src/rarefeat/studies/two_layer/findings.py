@@ -40,22 +40,23 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
         reached = compare(
             schedule, network, "more often right", "less often right", "not measurably other"
         )
-        sentences.append(
-            f"On the parity of the patterns a trained network is right"
-            f" {enumerate_words(compared)}: on the test set"
-            f" {phrase('network', 'the network')}, {phrase('ntk', 'its tangent kernel')},"
-            f" {phrase('random_features', 'random features')} (n = {parity['n'].max()} seeds). With"
-            f" the printed schedule of the"
-            f" theorem it reaches {interval(schedule, 'mean', 1, '', 100)} %: it is {reached}."
-        )
+        sentences += [
+            "On the parity of the patterns a trained network is right"
+            f" {enumerate_words(compared)}.",
+            f"On the test set {phrase('network', 'the network is right on')},"
+            f" {phrase('ntk', 'its tangent kernel on')} and"
+            f" {phrase('random_features', 'random features on')} (n = {parity['n'].max()} runs)."
+            " With the theorem's printed schedule the network reaches"
+            f" {interval(schedule, 'mean', 1, '', 100)} %: it is {reached}.",
+        ]
     printed = tests[tests["printed"].notna()]
     if len(printed):
         off = printed[(printed["mean"] - printed["printed"]).abs() > 0.05]
         unbalanced = off["setting"].str.startswith("class_ratio").sum()
         sentences.append(
-            f"Of {len(printed)} test accuracies that Tables A.1 to A.5 print,"
-            f" {len(printed) - len(off)} are within five points"
-            f" of ours; of the other {len(off)}, {unbalanced} are of unbalanced classes."
+            f"Tables A.1 to A.5 print {len(printed)} test accuracies. Ours are within five points"
+            f" of {len(printed) - len(off)} of them; of the other {len(off)}, {unbalanced} are of"
+            " unbalanced classes."
         )
     if {"one_step", "two_step"} <= set(parity.index):
         first, second = (parity.loc[arm].to_dict() for arm in ("one_step", "two_step"))
@@ -66,7 +67,7 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
         )
         sentences.append(
             f"The second step of training {compare(second, first, *words)}:"
-            f" {phrase('one_step', 'after the first a head on them is right on')}, after the"
+            f" {phrase('one_step', 'after the first step a linear head is right on')}, after the"
             f" second {phrase('two_step', 'on')}."
         )
     return sentences
