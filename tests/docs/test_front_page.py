@@ -6,9 +6,7 @@ import pytest
 from PIL import Image
 
 from rarefeat.project import load
-from rarefeat.report.front_page import COUNTS, THUMBNAILS, render_front_page
-
-CURRENT, OTHER, MISSING = COUNTS
+from rarefeat.report.front_page import CURRENT, STALE, THUMBNAILS, render_front_page
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def project(tmp_path):
 def test_front_page_counts_the_files_of_a_study(project):
     names = project.outputs["imbalance"].figures
     states = dict.fromkeys((f"figures/{name}.png" for name in names), CURRENT)
-    states[f"figures/{next(iter(names))}.png"] = OTHER
+    states[f"figures/{next(iter(names))}.png"] = STALE
     page = render_front_page(project, states)
     assert page.count("<tr>") == 2
     assert f"<td>{len(names) - 1}</td><td>1</td>" in page
@@ -42,5 +40,5 @@ def test_front_page_shows_at_most_five_current_figures(project):
 
 def test_front_page_shows_no_figure_of_another_config(project):
     names = project.outputs["imbalance"].figures
-    states = dict.fromkeys((f"figures/{name}.png" for name in names), OTHER)
+    states = dict.fromkeys((f"figures/{name}.png" for name in names), STALE)
     assert "<img" not in render_front_page(project, states)

@@ -65,7 +65,7 @@ def test_study_has_table_figure_verdicts_pages_and_report(clone):
     assert claims["estimate"].tolist() == pytest.approx([(wide[100] - wide[10]).mean()] * 2)
     assert set(claims["verdict"]) <= set(VERDICTS[:4])
     assert "more-samples | more samples help |" in (results / "claims_example.md").read_text()
-    assert "- More samples change the accuracy by " in page_text(results / "example.md")
+    assert "Its numbers are in `example_accuracy`." in page_text(results / "example.md")
     succeed(run_module(clone, "rarefeat.cli", "verify", RESULTS))
     succeed(run(clone, "--report", "report.html", "--", "existing_outputs"))
     report = (clone / "report.html").read_text()

@@ -52,6 +52,16 @@ def test_page_holds_texts_of_users_as_text():
     assert not any(f'{attribute}="http' in page for attribute in ("src", "href"))
 
 
+def test_small_run_has_numbers_and_no_findings():
+    job = QUICK.page_job("scaling").model_copy(update={"config": {"schemas": {}, "size": "quick"}})
+    text = "# Title\n\n- A feature is learned.\n- So is another.\n"
+    markdown, page = render_page(lambda tables, job: text, {"scaling": pd.DataFrame()}, job)
+    assert "learned" not in markdown + page
+    assert "Its numbers are in `scaling`." in markdown
+    job = job.model_copy(update={"config": {"schemas": {}}})
+    assert render_page(lambda tables, job: text, {}, job)[0] == text
+
+
 def test_figures_have_captions_of_their_own():
     """But for those of several studies, or of several parts of the theory, in one form."""
     text = (ROOT / "workflow/report/figure.rst").read_text()

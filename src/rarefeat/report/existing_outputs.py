@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import Project
-from rarefeat.report.front_page import render_front_page
+from rarefeat.report.front_page import CURRENT, MISSING, STALE, render_front_page
 from rarefeat.run.metadata import read_job_metadata
 
 
@@ -25,11 +25,10 @@ def find_existing_outputs(project: Project) -> tuple[list[str], str, str]:
         if origins[path].get("job") != jobs[path][0](jobs[path][1]).identity
     ]
     line = f"{len(existing)} figures and pages in the report"
-    for label, paths in {"not made yet": missing, "of another config or code": stale}.items():
+    for label, paths in {MISSING: missing, STALE: stale}.items():
         if paths:
             examples = ", ".join(paths[:3]) + ", ..." * (len(paths) > 3)
             line += f"; {len(paths)} {label}: {examples}"
-    states = dict.fromkeys(existing, "up to date")
-    states |= dict.fromkeys(stale, "of another config or code")
-    states |= dict.fromkeys(missing, "not made yet")
+    states = dict.fromkeys(existing, CURRENT)
+    states |= dict.fromkeys(stale, STALE) | dict.fromkeys(missing, MISSING)
     return existing, line, render_front_page(project, states)

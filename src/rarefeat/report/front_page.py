@@ -13,7 +13,8 @@ from rarefeat.registry import kinds
 
 THUMBNAILS, WIDTH = 5, 320
 """Number of small pictures, and their width (pixels)."""
-COUNTS = ("up to date", "of another config or code", "not current yet")
+STATES = CURRENT, STALE, MISSING = "up to date", "of another config or code", "not made yet"
+"""States of a figure or a page."""
 
 
 def render_front_page(project: Project, states: Mapping[str, str]) -> str:
@@ -24,23 +25,21 @@ def render_front_page(project: Project, states: Mapping[str, str]) -> str:
     project : Project
         The project.
     states : mapping of str to str
-        One of COUNTS for each figure and page, by its path below the results.
+        One of STATES for each figure and page, by its path below the results.
     """
     rows, pictures = [], []
     for name, kind in kinds().items():
         outputs = project.outputs[name]
         paths = [f"figures/{figure}.png" for figure in outputs.figures]
         paths += [f"pages/{page}.html" for page in outputs.pages]
-        counts = [sum(states.get(path) == state for path in paths) for state in COUNTS]
+        counts = [sum(states.get(path) == state for path in paths) for state in STATES]
         if any(counts[:2]):
             cells = "".join(f"<td>{count or ''}</td>" for count in counts)
             rows.append(f"<tr><td>{html.escape(kind.title)}</td>{cells}</tr>")
-        current = [
-            path for path in paths if path.endswith(".png") and states.get(path) == COUNTS[0]
-        ]
+        current = [path for path in paths if path.endswith(".png") and states.get(path) == CURRENT]
         if current and len(pictures) < THUMBNAILS:
             pictures.append(draw_thumbnail(Path(project.results, current[0]), kind.title))
-    head = "".join(f"<th>{words}</th>" for words in ("study", *COUNTS))
+    head = "".join(f"<th>{words}</th>" for words in ("study", *STATES))
     return (
         f'<div style="display:flex;flex-wrap:wrap;gap:1rem">{"".join(pictures)}</div>'
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

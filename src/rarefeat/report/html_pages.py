@@ -111,7 +111,8 @@ def render_page(
 ) -> tuple[str, str]:
     """Return a page as Markdown, and as HTML with tables below the text.
 
-    The job names the tables and their schemas in `schemas`.
+    The job names the tables and their schemas in `schemas`. A run that is not of the default size
+    answers no question: its page has tables and no findings.
 
     Parameters
     ----------
@@ -123,6 +124,10 @@ def render_page(
         The job of the page.
     """
     text, schemas = function(tables, job), job.config_section("schemas", dict[str, str])
+    if "size" in job.config:
+        names = ", ".join(f"`{name}`" for name in schemas or tables)
+        note = f"So small a run answers no question. Its numbers are in {names}.\n"
+        text = re.sub(r"^(- .*\n)+", note, text, count=1, flags=re.MULTILINE)
     title, _, rest = text.partition("\n")
     prose = MarkdownIt("commonmark", {"html": False}).enable("table").render(rest)
     sections = [table_section(name, schema, tables[name]) for name, schema in schemas.items()]
