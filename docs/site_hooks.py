@@ -3,9 +3,15 @@
 import html
 import re
 from pathlib import Path
+from urllib.parse import urljoin
 
 from latex2mathml.converter import convert
 from markdown.extensions import Extension
+from mkdocs.utils import get_relative_url
+
+from rarefeat.figures.style import project_style
+from rarefeat.report.doc_figures import learned_by_frequency
+from rarefeat.report.published_tables import PublishedTables
 
 DOCS = Path(__file__).parent
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#]+)(#[^)]*)?\)")
@@ -28,6 +34,8 @@ FORMULA = re.compile(
 FRAGMENT = re.compile(r'<p><a href="[^"]*?(\w+\.html)">The table[^<]*</a></p>')
 """A link that stands alone: what it leads to takes its place."""
 ANCHOR = re.compile(r'<tr id="([^"]*)"')
+CARD = "assets/card.png"
+"""Picture of the card for sharing."""
 BUILT = "built_gallery"
 """The pages that mkdocs-gallery writes, with HTML."""
 
@@ -152,3 +160,26 @@ def on_page_content(html: str, page, **_) -> str:
         html,
     )
     return FRAGMENT.sub(included, FIGURE.sub(captioned, FORMULA.sub(mathml, html)))
+
+
+def on_post_page(output: str, page, config, **_) -> str:
+    """The page with the tags of a card for sharing, whose picture `on_post_build` draws."""
+    relative = get_relative_url(CARD, page.url)
+    tags = {
+        "og:title": page.title,
+        "og:description": config.site_description,
+        "og:image": urljoin(config.site_url, CARD) if config.site_url else relative,
+        "twitter:card": "summary_large_image",
+    }
+    lines = (
+        f'<meta property="{name}" content="{html.escape(text)}">' for name, text in tags.items()
+    )
+    return output.replace("</head>", "".join(lines) + "</head>", 1)
+
+
+def on_post_build(config) -> None:
+    """Draw the picture of the card, 1200 by 630 pixels, from a published table."""
+    with project_style():
+        figure = learned_by_frequency(PublishedTables(DOCS / "tables"))
+        figure.set_size_inches(6, 3.15)
+        figure.savefig(Path(config.site_dir, CARD), dpi=200, bbox_inches=None)
