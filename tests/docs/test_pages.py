@@ -14,7 +14,6 @@ from markdown_it import MarkdownIt
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
 from rarefeat.report.doc_figures import verdict_mosaic
-from rarefeat.report.interactive_page import CONSTANTS, PAGE
 from rarefeat.report.pages import interval, number, pages, single_row, trend_word
 from rarefeat.report.published_claims import published_claims
 from rarefeat.report.published_tables import FOLDER, PublishedTables, git
@@ -230,12 +229,6 @@ def test_no_inner_product_is_taken_for_a_tag(path):
         flags=re.DOTALL | re.M,
     )
     assert not re.search(r"<(?!details>|summary>)[A-Za-z]", outside)
-
-
-def test_interactive_page_constants_are_the_fitted_ones():
-    fitted = single_row(PublishedTables(ROOT / FOLDER)["selection_law_constants"])
-    assert {key: fitted[key] for key in CONSTANTS} == pytest.approx(CONSTANTS, rel=0.02)
-    assert len(PAGE.read_text(encoding="utf-8").partition("<script>")[2].splitlines()) < 300
 
 
 def test_verdict_mosaic_has_a_square_for_each_claim():

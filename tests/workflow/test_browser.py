@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from whole_project import RESULTS, ROOT, run, succeed
 
-import rarefeat
 from rarefeat.project import load
+from rarefeat.report.front_page import THUMBNAILS
 from rarefeat.report.html_pages import ROWS
 from rarefeat.storage.sealed_files import read_table
 
@@ -114,7 +114,8 @@ def test_first_page_has_its_text_and_the_rule_graph(opened, report):
     )
     assert wait(opened, lambda: opened.execute_script(graph), "the graph") > 300
     text = opened.find_element("tag name", "body").text
-    assert "Contrastive learning sees some features often" in text
+    assert "rarefeat trains small encoders" in text
+    assert len(opened.find_elements("css selector", "figure img")) == THUMBNAILS
     assert "A run of size quick" in text
     assert report.stat().st_size < 30e6
 
@@ -185,48 +186,63 @@ def test_tables_sort_and_filter_as_pandas_does(opened, finished, page):
 def test_interactive_page_of_a_run_opens_from_the_report(opened):
     show_page(opened, str(RESULTS / "pages/play.html"))
     measured = opened.find_element("id", "measured")
-    assert "trainings learned it" in wait(opened, lambda: measured.text, "its values")
+    assert "runs learn it" in wait(opened, lambda: measured.text, "its values")
+    assert not opened.find_element("id", "recorded").is_displayed()
 
 
-SLIDERS = """
-const at = id => document.getElementById(id);
-const set = (id, value) => {
-  at(id).value = value; at(id).dispatchEvent(new Event("input")); };
-set("eps", arguments[0]); set("share", arguments[1]); set("lambda", arguments[2]);
-set("T", DATA.steps.indexOf(arguments[3])); set("N", arguments[4]);
-return [at("said").textContent, at("measured").textContent,
-        predictStep(arguments[1], arguments[2])];
-"""
+def open_explorer(browser, address: str = "") -> dict[str, str]:
+    """Open the interactive page of docs/ anew; return its texts by id."""
+    browser.get("about:blank")
+    browser.get((ROOT / "docs/play.html").as_uri() + address)
+    return {name: browser.find_element("id", name).text for name in ("measured", "predicted")}
 
 
-def move_sliders(browser, *values) -> tuple[str, str, float]:
-    """Return the prediction and the measurement that the interactive page of docs/ shows."""
-    browser.get((ROOT / "docs/play.html").as_uri())
-    return browser.execute_script(SLIDERS, *values)
+@pytest.mark.parametrize("setting", ["share=0", "T=2000", "N=2048"])
+def test_explorer_shows_no_law_where_it_was_not_tested(browser, setting):
+    assert "The law places" in open_explorer(browser)["predicted"]
+    assert browser.find_elements("css selector", "#shares path.law")
+    assert "was not tested" in open_explorer(browser, f"#{setting}")["predicted"]
+    assert not browser.find_elements("css selector", "#shares path.law")
 
 
-@pytest.mark.parametrize(("share", "weight"), [(0.1, 0.05), (0.4, 0.03), (0.7, 0.02)])
-def test_interactive_page_predicts_as_python_does(browser, share, weight):
-    text, measured, frequency = move_sliders(browser, 0.5, share, weight, 500, 2048)
-    constants = pd.read_csv(ROOT / "docs/tables/selection_law_constants.csv").iloc[0]
-    expected = rarefeat.predict_critical_frequency(
-        constants.kappa, constants.gamma, bias={"share": share}, outside=True, **{"lambda": weight}
-    )
-    # Both draw initial weights of their own, 150 and 200 replicas.
-    assert frequency == pytest.approx(expected.eps_min, abs=0.03)
-    assert f"from {frequency:.2f} times" in text
-    assert "nearest to here" in measured
-
-
-def test_interactive_page_shows_measured_fractions(browser):
-    fates = pd.read_csv(ROOT / "docs/tables/confirmation_fates.csv")
-    row = fates.query("sigma == 0.05 and eps_min == 0.5 and fate == 'learned'").iloc[0]
-    share, low, high = 100 * row[["share", "ci_low", "ci_high"]].astype(float)
-    _, measured, _ = move_sliders(browser, 0.52, 0.2, 0.05, 500, 8192)
-    assert f"at 0.5 times, {share:.0f} [{low:.0f}, {high:.0f}] %" in measured
+def test_explorer_shows_measured_fractions_and_the_distance(browser):
     rows = pd.read_csv(ROOT / "docs/tables/fate_shares.csv")
     row = rows.query("study == 'reuse' and N == 2048").iloc[-1]
-    values = row.eps_min, row["share"], row["lambda"], int(row.step), int(row.N)
-    _, measured, _ = move_sliders(browser, *values)
-    assert f"% of {row.n} trainings learned it by step {row.step}" in measured
-    assert "Measured here" in measured
+    names = "share", "lambda", "N"
+    address = "#" + "&".join(f"{name}={row[name]:g}" for name in names)
+    address += f"&eps={row.eps_min:g}&T={row.step}"
+    text = open_explorer(browser, address)["measured"]
+    assert text.startswith(f"Measured here: {row.learned} of {row.n} runs learn it")
+    far = open_explorer(browser, address.replace(f"eps={row.eps_min:g}", "eps=0.9"))["measured"]
+    assert far.startswith("Measured nearest to here")
+    assert f"relative frequency {row.eps_min:g} instead of relative frequency 0.9" in far
+
+
+def test_explorer_keeps_its_state_in_the_address(browser):
+    open_explorer(browser)
+    buttons = browser.find_elements("css selector", "#presets button")
+    assert len(buttons) == 3
+    buttons[2].click()
+    address = browser.current_url.partition("#")[2]
+    assert {"share=0.7", "delay=200", "T=500"} <= set(address.split("&"))
+    text = open_explorer(browser, "#" + address)["measured"]
+    assert text.startswith("Measured here: Half of the runs learn it from")
+
+
+def test_explorer_plays_a_recorded_run_by_keyboard(browser):
+    open_explorer(browser, "#eps=0.7")
+    frame = browser.find_element("id", "frame")
+    frame.send_keys("\ue011")  # The key Home.
+    assert browser.find_element("id", "step").text == "step 0"
+    assert not browser.find_elements("css selector", "#star .gate")
+    browser.find_element("id", "play").send_keys(" ")
+    wait(browser, lambda: browser.find_elements("css selector", "#star .gate"), "a gate")
+    wait(browser, lambda: browser.find_elements("css selector", "#star circle.rare"), "a neuron")
+
+
+def test_explorer_fits_a_telephone(browser):
+    size = {"width": 380, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    open_explorer(browser)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 380
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -1,175 +1,242 @@
-"""An interactive page: the critical-frequency model computed in the browser, next to measurements.
+"""An interactive page: what was measured, the law where it was tested, and recorded runs.
 
 It needs no network.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from rarefeat.chain.critical_frequency import NORMAL_95, VALIDATED_RANGES, TrainingPoint
+from rarefeat.chain.critical_frequency import (
+    GRID,
+    NORMAL_95,
+    TrainingPoint,
+    crossing,
+    draw_initial_projections,
+    explain_out_of_range,
+    learned_fractions,
+)
 from rarefeat.config.study import Study
-from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
+from rarefeat.core.logistic_fit import LogisticFit
+from rarefeat.core.statistics import fraction_interval
+from rarefeat.core.thresholds import HALF_LEARNED
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.run.job import Job
 from rarefeat.storage.markdown import records, select_rows, single_row
-from rarefeat.studies.imbalance.doc_tables import fates
+from rarefeat.studies.imbalance.doc_tables import EXPLORED, count_learned
 
 PAGE = Path(__file__).with_suffix(".html")
 SIGMA = 0.05
 """Noise of the page."""
-CONSTANTS = {"kappa": 0.81, "gamma": 2.5}
-"""Constants of the model, for a page without a table of them."""
-CURVE = ["step", "learned_share", "ci_low", "ci_high"]
-"""Columns of the curve of a point."""
+REGIME = ["share", "lambda", "N", "delay"]
+"""What a point of the page is measured at, beside its frequency; N is 0 for fresh pairs."""
+REPLICAS = 200
+"""Initial weights that the law is averaged over."""
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """Return the page of a run: the learning outcomes of its study, and the model.
+    """Return the page of a run: what its study has measured.
 
     Parameters
     ----------
     tables : mapping
-        The grid table of the study `confirmation`.
+        The trajectories of the study `confirmation`.
     job : Job
         Config: `confirmation`, the study.
     """
-    (grid,) = tables.values()
     study = job.config_section("confirmation", Study)
-    shares = confirmation_shares(study, fates(grid))
-    return fill_template(regimes(shares), study, CONSTANTS, PURE_COSINE)
+    counts = study_counts(count_learned(*tables.values()), {EXPLORED[0]: study})
+    return fill_template(group_by_regime(counts), study)
 
 
-def confirmation_shares(study: Study, outcomes: pd.DataFrame) -> pd.DataFrame:
-    """Return the fractions that learned the rare feature by the last step of a study.
+def study_counts(counts: pd.DataFrame, studies: Mapping[str, Study]) -> pd.DataFrame:
+    """Add the regimes of the studies to their counts of runs that have learned the feature.
 
     Parameters
     ----------
-    study : Study
-        The study.
-    outcomes : DataFrame
-        Its fractions of each learning outcome (`fates`).
-
-    Returns
-    -------
-    DataFrame
-        Fractions at the noise SIGMA, or the first one, in the columns of `fate_shares`.
+    counts : DataFrame
+        Result of `count_learned`.
+    studies : mapping
+        The studies by name.
     """
-    rows = select_rows(outcomes, fate="learned").rename(columns={"share": "learned_share"})
-    rows = select_rows(rows, sigma=SIGMA if SIGMA in set(rows["sigma"]) else rows["sigma"].iloc[0])
-    training = study.training
-    settings = {
-        "share": training.bias.share,
-        "lambda": training.lambda_,
-        "N": study.data.N,
-        "step": training.T,
-    }
-    return rows.assign(study="confirmation", **settings)
+    tables = []
+    for name, rows in counts.groupby("study"):
+        study = studies[str(name)]
+        training = study.training
+        values = training.bias.share, training.lambda_, study.data.N, 0
+        tables.append(rows.assign(**dict(zip(REGIME, values, strict=True))))
+    return pd.concat(tables)
 
 
-def regimes(shares: pd.DataFrame) -> list[dict[str, Any]]:
-    """Group the fractions of replicas that learned the rare feature by regime.
+def group_by_regime(counts: pd.DataFrame) -> list[dict[str, Any]]:
+    """Group counts of runs that have learned the feature by regime.
 
     Parameters
     ----------
-    shares : DataFrame
-        Fractions by step, in the columns of `fate_shares`.
+    counts : DataFrame
+        Columns of REGIME, study, eps_min, step, learned and n.
 
     Returns
     -------
     list of dict
-        Share of the bias, lambda and N of each regime, and under `points` a curve for each study
-        and frequency.
+        Values of REGIME, and under `points` for each frequency and study its number of runs and a
+        course: rows of step, share and its 95 % interval.
     """
-    groups = []
-    for key, rows in shares.groupby(["share", "lambda", "N"]):
-        points = [
-            {
-                "eps": eps_min,
-                "n": int(curve["n"].max()),
-                "course": curve[CURVE].round(4).to_numpy().tolist(),
-            }
-            for (eps_min, _), curve in rows.sort_values("step").groupby(["eps_min", "study"])
-        ]
-        groups.append(
-            dict(zip(("share", "lambda", "N"), map(float, key), strict=True)) | {"points": points}
-        )
-    return groups
+    regimes = []
+    for key, rows in counts.groupby(REGIME):
+        points = []
+        for (eps_min, _), curve in rows.sort_values("step").groupby(["eps_min", "study"]):
+            course = []
+            for step, learned, n in curve[["step", "learned", "n"]].to_numpy(dtype=int).tolist():
+                interval = fraction_interval(np.repeat([1, 0], [learned, n - learned]))
+                course.append([step, *(round(value, 3) for value in (learned / n, *interval))])
+            points.append({"eps": eps_min, "n": n, "course": course})
+        # Where two studies have measured a frequency, the larger one comes first.
+        points.sort(key=lambda point: -point["n"])
+        regimes.append(dict(zip(REGIME, map(float, key), strict=True)) | {"points": points})
+    return regimes
 
 
-def page_from_published(tables: PublishedTables, study: Study) -> str:
-    """Return the page of the published tables; `study` is the study `confirmation`."""
-    shares = confirmation_shares(study, tables["confirmation_fates"])
-    late = PURE_COSINE
-    if "fate_shares" in tables:
-        late = PURE_COSINE if "half" in tables["fate_points"] else HALF_LEARNED
-        others = select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain")
-        shares = pd.concat([shares, others])
-    groups = regimes(shares)
-    if "selection_law_constants" not in tables:
-        return fill_template(groups, study, CONSTANTS, late)
-    key = {"lambda": study.training.lambda_, "N": study.data.N}
-    for row in records(select_rows(tables["selection_steps"], study="help", arm="dense")):
-        key["share"] = float(row["point"].removeprefix("share="))
-        regime = next((item for item in groups if {name: item[name] for name in key} == key), None)
-        if regime is None:
-            groups.append(regime := {**key, "points": []})
-        regime["step"] = [row["step"], row["ci_low"], row["ci_high"]]
+def predict_shares(
+    study: Study, share: float, lambda_: float, fit: LogisticFit
+) -> dict[str, Any] | None:
+    """Predict the shares of runs that learn the feature, or return None outside of the tested.
+
+    Parameters
+    ----------
+    study : Study
+        Study that was trained.
+    share, lambda_ : float
+        Bias and weight decay that differ from the study's.
+    fit : LogisticFit
+        Constants of the law.
+
+    Returns
+    -------
+    dict or None
+        `curve`, pairs of frequency and share, and `half`, the frequency at which half learn it.
+    """
+    bias = study.training.bias.model_copy(update={"share": share})
+    training = study.training.model_copy(update={"bias": bias, "lambda_": lambda_})
+    point = TrainingPoint(study.data, training, SIGMA, 1.0)
+    if explain_out_of_range(point):
+        return None
+    initial = draw_initial_projections("selection/law", point, list(range(REPLICAS)))
+    shares = learned_fractions(point, fit, initial)
+    curve = np.stack([GRID, shares], axis=1)[::3].round(3).tolist()
+    return {"curve": curve, "half": crossing(shares, 0.5)}
+
+
+def page_from_published(tables: PublishedTables, studies: Mapping[str, Study]) -> str:
+    """Return the page of the published tables.
+
+    Parameters
+    ----------
+    tables : PublishedTables
+        Published tables.
+    studies : mapping
+        Studies of the contrastive encoder by name.
+    """
+    study = studies[EXPLORED[0]]
+    late = select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain").assign(delay=0)
+    # Tables of a run that counts late learning from another cosine have these counts beside them.
+    late["learned"] = late.get("half", late["learned"])
+    counts = pd.concat([study_counts(tables["learned_by_step"], studies), late])
+    regimes = group_by_regime(counts)
+    by_key = {tuple(regime[name] for name in REGIME): regime for regime in regimes}
+    rest = study.training.lambda_, float(study.data.N)
+    for row in records(select_rows(tables["selection_steps"], study="help")):
+        arm, _, delay = row["arm"].partition("-delay=")
+        if arm == "dense":
+            key = float(row["point"].removeprefix("share=")), *rest, float(delay or 0)
+            if key not in by_key:
+                by_key[key] = dict(zip(REGIME, key, strict=True)) | {"points": []}
+            by_key[key]["half"] = [round(row[name], 3) for name in ("step", "ci_low", "ci_high")]
+            by_key[key]["n"] = row["n"]
+    constants = single_row(tables["selection_law_constants"])
+    fit = LogisticFit(math.log(constants["kappa"]), constants["gamma"])
+    for (share, lambda_, N, delay), regime in by_key.items():
+        if N == study.data.N and not delay:
+            regime["law"] = predict_shares(study, share, lambda_, fit)
     error = single_row(tables["selection_law_errors"], parameter="all")["error"]
-    return fill_template(groups, study, single_row(tables["selection_law_constants"]), late, error)
+    runs = recorded_runs(tables["recorded_runs"], tables["recorded_neurons"])
+    return fill_template(list(by_key.values()), study, runs, NORMAL_95 * error)
+
+
+def recorded_runs(runs: pd.DataFrame, neurons: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the recorded runs with the place of every neuron, in percent of the circle.
+
+    Parameters
+    ----------
+    runs, neurons : DataFrame
+        Tables of `report.recorded_runs`.
+
+    Returns
+    -------
+    list of dict
+        Settings of each run, its `steps`, and its `frames`: for each step x, y and the cosine to
+        the rare feature of every neuron, one after the other. The rare feature is at the top.
+    """
+    angle = np.deg2rad(neurons["angle"])
+    places = pd.DataFrame(
+        {
+            "x": neurons["cosine"] * np.sin(angle),
+            "y": neurons["cosine"] * np.cos(angle),
+            "rare": neurons["rare"],
+        }
+    )
+    places = (100 * places).round().astype(int)
+    recorded = []
+    for row in records(runs.rename(columns={"eps_min": "eps"})):
+        steps = neurons[neurons["run"] == row["run"]].groupby("step").groups
+        frames = [places.loc[index].to_numpy().ravel().tolist() for index in steps.values()]
+        recorded.append(row | {"steps": [int(step) for step in steps], "frames": frames})
+    return recorded
 
 
 def fill_template(
-    groups: list[dict],
+    regimes: list[dict],
     study: Study,
-    constants: Mapping[str, float],
-    late: float,
+    runs: list[dict] | None = None,
     error: float | None = None,
 ) -> str:
     """Return the page with its data.
 
     Parameters
     ----------
-    groups : list of dict
-        Result of `regimes`.
+    regimes : list of dict
+        Result of `group_by_regime`.
     study : Study
-        Study whose hyper-parameters are those of the page.
-    constants : mapping
-        Constants of the model.
-    late : float
-        Cosine from which late learning is counted in `groups`.
+        Study that the page begins with.
+    runs : list of dict, optional
+        Recorded runs; without them there is no such panel, nor a link to other pages.
     error : float, optional
-        Mean absolute error of the model.
+        Half a 95 % interval of the law.
     """
-    data, training = study.data, study.training
-    config = {key: getattr(data, key) for key in ("d", "d1", "L", "C")} | {
-        key: getattr(training, key) for key in ("m", "K", "tau", "eta", "sigma_0")
-    }
-    config["nsr"] = SIGMA**2 * data.d1
-    curves = [point["course"] for regime in groups for point in regime["points"]]
-    steps = sorted({int(step) for curve in curves for step, *_ in curve} | {training.T})
-    rate = TrainingPoint(data, training, SIGMA, 1.0).growth_rate
-    tested = {"share": VALIDATED_RANGES["share"]}
-    tested["lambda"] = [decay * rate for decay in VALIDATED_RANGES["decay"]]
-    places = ["where the sliders begin"], ["in the law and in the steps measured beside it"]
-    places[late == HALF_LEARNED].append("in late learning")
-    pure, half = (" and ".join(names) for names in places)
+    curves = [point["course"] for regime in regimes for point in regime["points"]]
+    training = study.training
     content = {
-        "config": config,
-        "tested": tested,
-        "half": NORMAL_95 * error if error else None,
-        "threshold": f"Learned is a cosine above {PURE_COSINE:g} {pure}, and of at least"
-        f" {HALF_LEARNED:g} {half}.",
-        **{key: constants[key] for key in CONSTANTS},
-        "error": f"{error:.3f}" if error else None,
+        "begin": {
+            "eps": 0.5,
+            "share": training.bias.share,
+            "lambda": training.lambda_,
+            "N": study.data.N,
+            "delay": 0,
+            "T": training.T,
+        },
+        "features": study.data.d,
+        "learned": HALF_LEARNED,
         "T": training.T,
-        "N": data.N,
-        "steps": steps,
-        "regimes": groups,
+        "steps": sorted({int(step) for curve in curves for step, *_ in curve}),
+        "regimes": regimes,
+        "runs": runs or [],
+        "error": error,
     }
     return PAGE.read_text(encoding="utf-8").replace(
-        "/*DATA*/null", json.dumps(content).replace("<", "\\u003c")
+        "/*DATA*/null", json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
     )

@@ -240,10 +240,7 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
     records = claim_records(published_claims(tables, project), all_claims(project))
     texts[root / CLAIMS / "table.html"] = claims_html(records, papers())
     texts[root / CLAIMS / "claims.json"] = json.dumps(records, indent=0, ensure_ascii=False) + "\n"
-    if "confirmation_fates" in tables:
-        texts[root / INTERACTIVE_PAGE] = page_from_published(
-            tables, project.studies["confirmation"]
-        )
+    texts[root / INTERACTIVE_PAGE] = page_from_published(tables, project.studies)
     return texts
 
 

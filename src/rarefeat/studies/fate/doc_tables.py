@@ -104,8 +104,9 @@ def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
     first step and the last.
     """
     shares = shares[shares["step"] >= 100]
-    points = shares.groupby(["study", *AXES])["learned"]
-    rises, falls = points.diff().fillna(1) > 0, points.diff(-1).fillna(1) < 0
+    points = shares.groupby(["study", *AXES])[["learned", "half"]]
+    rises = (points.diff().fillna(1) > 0).any(axis=1)
+    falls = (points.diff(-1).fillna(1) < 0).any(axis=1)
     return shares[rises | falls | (points.cumcount(ascending=False) == 0)]
 
 

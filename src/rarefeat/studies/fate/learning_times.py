@@ -245,6 +245,7 @@ def fate_shares(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
                         **dict(zip(AXES, cell, strict=True)),
                         "step": step,
                         "learned": ones,
+                        "half": int((group["half_at"] <= step).sum()),
                         "n": n,
                         "learned_share": ones / n,
                         "ci_low": low,

@@ -149,6 +149,12 @@ FATE_SHARES = schema(
             unit="replicas",
             description="replicas that have learned it by that step",
         ),
+        "half": column(
+            "int64",
+            at_least(0),
+            unit="replicas",
+            description="replicas that have a cosine of at least 0.5 by that step",
+        ),
         "n": column("int64", at_least(1), unit="replicas", description="seeds"),
         "learned_share": column(
             float, SHARE, unit="1", description="fraction of replicas that have learned it"

@@ -166,9 +166,9 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
     )
     confirmation = {"confirmation": section.studies["confirmation"]}
     play = HtmlPage(
-        "The law for a rare feature, and what was measured",
+        "What was measured of the rare feature",
         "report.interactive_page:page",
-        ("confirmation_grid",),
+        ("confirmation_trajectories",),
         confirmation,
     )
     figures = FIGURES | {"printed_bias": printed_bias} | user_figures

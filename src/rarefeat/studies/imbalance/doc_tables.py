@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 from rarefeat.core.statistics import fraction_interval, student_interval
-from rarefeat.core.thresholds import ALIGNED_COSINE, PURE_COSINE
+from rarefeat.core.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
 from rarefeat.studies.imbalance.declaration import PRINTED_BIAS
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
@@ -151,6 +151,24 @@ def fates(grid: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
+    """Count the dense replicas whose best neuron has a cosine of at least 0.5, by step.
+
+    A row per study of EXPLORED, frequency and recorded step from FIRST_STEP on, at the noise that
+    the studies share.
+    """
+    dense = [table[table["arm"] == "dense"] for table in trajectories]
+    sigma = max(set.intersection(*(set(table["sigma"]) for table in dense)))
+    rows = []
+    for study, table in zip(EXPLORED, dense, strict=False):
+        best = table[(table["metric"] == "max_alignment") & (table["sigma"] == sigma)]
+        counts = best["value"].ge(HALF_LEARNED).groupby([best["eps_min"], best["step"]])
+        counts = counts.agg(learned="sum", n="size").reset_index()
+        rows.append(counts[counts["step"] >= min(FIRST_STEP, counts["step"].max())])
+        rows[-1].insert(0, "study", study)
+    return pd.concat(rows).assign(sigma=sigma).reset_index(drop=True)
+
+
 def compare_baselines(
     paper: pd.DataFrame, oversampled: pd.DataFrame, reweighted: pd.DataFrame
 ) -> pd.DataFrame:
@@ -235,6 +253,10 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
 
 
 STUDIES = ("paper", "neighbour", "without_bias")
+EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
+"""Studies of the interactive page."""
+FIRST_STEP = 100
+"""First recorded step that it shows."""
 TABLES = {
     **{
         f"{study}_trends": ((f"{study}_trends", f"{study}_grid"), trends)
@@ -243,6 +265,7 @@ TABLES = {
     **{f"{study}_convergence": ((f"{study}_trajectories",), convergence) for study in STUDIES},
     "cross_check_metrics": (("cross_check",), cross_check_metrics),
     "confirmation_fates": (("confirmation_grid",), fates),
+    "learned_by_step": (tuple(f"{study}_trajectories" for study in EXPLORED), count_learned),
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
     "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
