@@ -230,7 +230,8 @@ def main() -> None:
     if args.publish:
         last = args.first_seed + args.seeds - 1
         origin = {"run": "benchmarks/attention.py", "commit": commit()}
-        details = {"seeds": f"{args.first_seed}-{last}", "machine": machine()}
+        seeds = {"attention": f"{args.first_seed}-{last}"}
+        details = {"seeds": seeds, "machine": machine()}
         versions = {"packages": packages()}
         PublishedTables().put("attention", pd.DataFrame(rows), origin | details | versions)
 
