@@ -165,7 +165,7 @@ def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[Study
             findings_ = iter(templates.globals["answer"](name))
             question = kind.question
             short = kind.answer or next(findings_, "not published yet")
-        if name not in covered:
+        if name in variables or name not in covered:
             listings.append(StudyListing(name, titles.get(name, kind.title), question, short))
     return listings
 
