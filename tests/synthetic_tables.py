@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 
-from rarefeat.chain.aggregate import DENSE, summarise
-from rarefeat.chain.tables import METRICS as COLUMNS
 from rarefeat.core.statistics import student_interval
 
 TENTHS = [round(0.1 * k, 1) for k in range(1, 11)]
@@ -64,36 +62,20 @@ def grid(
     return pd.DataFrame(rows)
 
 
-def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary of a grid table."""
-    return summarise(
-        table,
-        ["eps_min", "sigma"],
-        ["arm", *ARM],
-        DENSE,
-        {metric: COLUMNS[metric] for metric in METRICS},
-    )
-
-
-def cross_check(eps_mins=TENTHS, draw=0) -> pd.DataFrame:
-    """Return a cross-check of two simulators that agree."""
-    rng, rows = np.random.default_rng(draw), []
-    for eps_min in eps_mins:
-        for arm in ("dense", "pruned_neuron", "oracle_all"):
-            for metric, (low, high) in METRICS.items():
-                half = 0.1 * abs(high - low)
-                difference = half * rng.normal() / 2
-                ends = {
-                    "difference": difference,
-                    "ci_low": difference - half,
-                    "ci_high": difference + half,
-                }
-                p = rng.uniform()
-                rows.append(
-                    {"eps_min": eps_min, "sigma": 0.05, "arm": arm, **ARM, "metric": metric,
-                     "reduced": low, "direct": low, "n_reduced": 20, "n_direct": 10, **ends,
-                     "p_value": p, "adjusted_p_value": 1.0, "agrees": True}
-                )  # fmt: skip
+def trends(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the trends of a grid table, in one grid."""
+    ends = table["eps_min"].min(), table["eps_min"].max()
+    rows = []
+    for arm, replicas in table.groupby("arm"):
+        for metric in ("max_alignment", "aligned_neurons"):
+            low, high = (replicas.loc[replicas["eps_min"] == eps, metric].mean() for eps in ends)
+            gain = {"paired_difference": np.nan, "paired_ci_low": np.nan, "paired_ci_high": np.nan}
+            if arm != "dense":
+                gain = dict.fromkeys(gain, 0.01)
+            rows.append(
+                {"grid": "arms", "sigma": 0.05, "arm": arm, "metric": metric, "at_lowest": low,
+                 "at_highest": high, "n": replicas["seed"].nunique()} | gain
+            )  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -269,43 +251,28 @@ def image_views(kinds, seeds=6, draw=0) -> dict[str, pd.DataFrame]:
     return dict(zip(("a", "b", "c"), map(pd.DataFrame, (metrics, units, embedding)), strict=True))
 
 
-def sizes(
-    ratios=(1.0, 0.9, 0.8),
-    ds=(9, 12, 16, 23, 32, 64, 128),
-    trained_d=(9, 10, 12, 14),
-    powers=(2, 3),
-    seeds=3,
-    draw=0,
-):
-    """Return tables of lucky sets, the rarest of them empty, and of trained networks."""
-    rng = np.random.default_rng(draw)
-    lucky, trained = [], []
+def exponents(ratios=(1.0, 0.9, 0.8), shift=0.1) -> pd.DataFrame:
+    """Return fitted exponents on the side that their bounds allow, or by `shift` on the other."""
+    rows = []
     for ratio in ratios:
-        for d in ds:
-            chance, features = 0.02 * d ** (-1.5 / ratio), 2 * d**0.05
-            count = 0 if (ratio, d) == (min(ratios), max(ds)) else chance
-            lucky.append(
-                {"d": d, "ratio": ratio, "neurons": 4000000, "lucky_probability": count,
-                 "lucky_ci_low": 0.9 * count,
-                 "lucky_ci_high": 1.1 * count + 1e-9, "ordinary_features": features,
-                 "ordinary_ci_low": 0.99 * features,
-                 "ordinary_ci_high": 1.01 * features}
-            )  # fmt: skip
-        for d in trained_d:
-            for power in powers:
-                for seed in range(seeds):
-                    m = int(d**2.25)
-                    trained.append(
-                        {"d": d, "C_m": 2.25, "d1_power": power, "m": m, "d1": d**power,
-                         "ratio": ratio, "seed": seed,
-                         "pure_minority_neurons": int(rng.poisson(8)),
-                         "learned_features": 1.2 + 0.1 * rng.uniform()}
-                    )  # fmt: skip
-    return {"lucky_sets": pd.DataFrame(lucky), "scaling": pd.DataFrame(trained)}
+        for quantity, side, power in (
+            ("lucky_probability", "at least", np.nan),
+            ("ordinary_features", "at most", np.nan),
+            ("pure_minority_share", "at least", 2.0),
+        ):
+            for log_power in (0.0, -0.5) if side == "at least" else (0.0,):
+                bound = -1.0 / ratio
+                exponent = bound + shift * (1 if side == "at least" else -1)
+                rows.append(
+                    {"quantity": quantity, "ratio": ratio, "d1_power": power, "d_low": 9,
+                     "log_power": log_power, "exponent": exponent, "ci_low": exponent - 0.05,
+                     "ci_high": exponent + 0.05, "bound": bound, "bound_side": side}
+                )  # fmt: skip
+    return pd.DataFrame(rows)
 
 
-def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[str, pd.DataFrame]:
-    """Return summary and trajectories of a data set: four arms, one also on balanced images."""
+def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> pd.DataFrame:
+    """Return the summary of a data set: four arms, one also on balanced images."""
     rng = np.random.default_rng(draw)
     arms = [
         {"arm": arm, "alpha": alpha, "pruned_update": update, "threshold": "global"}
@@ -315,7 +282,7 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
             ("self_damaging", 0.7, "unmasked"),
         )
     ]  # fmt: skip
-    summary, trajectories = [], []
+    summary = []
     for split, rho, arm in [("long_tailed", rho, arm) for rho in ratios for arm in arms] + [
         ("balanced", max(ratios), arms[0])
     ]:
@@ -331,59 +298,4 @@ def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> dict[s
                 mean, _, low, high, _ = student_interval(0.01 * rng.normal(size=seeds))
                 gain = {"paired_difference": mean, "paired_ci_low": low, "paired_ci_high": high}
             summary.append(keys | {"probe": "balanced", "metric": metric} | interval | gain)
-        for seed in range(seeds):
-            for epoch in (1, 10, 20, 50, 100):
-                value = accuracy * (1 - 0.5 / epoch) + 0.01 * rng.normal()
-                trajectories.append(
-                    keys | {"seed": seed, "epoch": epoch, "metric": "knn_accuracy", "value": value}
-                )
-    return {"summary": pd.DataFrame(summary), "trajectories": pd.DataFrame(trajectories)}
-
-
-def long_tail_courses(alphas=(0.3, 0.9), seeds=3) -> dict[str, pd.DataFrame]:
-    """Return trajectories and classes of three updates at several ratios, and one random mask.
-
-    Only it gains over dense: late in the training, and in the rarest classes.
-    """
-    rng = np.random.default_rng(0)
-    dense = {"arm": "dense", "alpha": 0.0, "pruned_update": "unmasked", "threshold": "global"}
-    cells = [("long_tailed", dense), ("balanced", dense)]
-    for arm, update in (
-        ("pruned", "unmasked"),
-        ("pruned", "straight_through"),
-        ("self_damaging", "unmasked"),
-    ):
-        masks = [*((alpha, "global") for alpha in alphas), (alphas[0], "random")]
-        cells += [
-            (
-                "long_tailed",
-                {"arm": arm, "alpha": alpha, "pruned_update": update, "threshold": threshold},
-            )
-            for alpha, threshold in masks
-        ]
-    trajectories, classes = [], []
-    for split, arm in cells:
-        gaining = (arm["alpha"], arm["threshold"]) == (alphas[0], "global")
-        keys = {"dataset": "cifar10", "rho": 100.0, "split": split, "width": 16} | arm
-        for seed in range(seeds):
-            for epoch in (20, 60, 100, 140, 200):
-                value = 0.5 + 0.1 * gaining * (epoch > 100) - 0.2 / epoch + 0.005 * rng.normal()
-                trajectories.append(
-                    keys
-                    | {"seed": seed, "epoch": epoch, "metric": "few_shot_accuracy", "value": value}
-                )
-            for rank in range(10):
-                accuracy = 0.7 + 0.1 * gaining * (rank > 6) + 0.005 * rng.normal()
-                count = int(1000 * 100 ** (-rank / 9)) if split == "long_tailed" else 247
-                classes.append(
-                    keys
-                    | {
-                        "seed": seed,
-                        "probe": "balanced",
-                        "class": rank,
-                        "rank": rank,
-                        "count": count,
-                        "accuracy": accuracy,
-                    }
-                )
-    return {"trajectories": pd.DataFrame(trajectories), "classes": pd.DataFrame(classes)}
+    return pd.DataFrame(summary)

@@ -471,6 +471,34 @@ def add_legend(
         legend.remove()
 
 
+def label_ends(
+    ax: Axes, ends: Mapping[str, tuple[float, str]], x: float = 1.02, least: float = 0.09
+) -> None:
+    """Write the name of each line beside its end, in its colour.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes, linear in y, with limits.
+    ends : dict of str to (float, str)
+        Height of the end of each line and its colour, by name.
+    x : float
+        Place of the names (fraction of the axis).
+    least : float
+        Smallest distance of two names (fraction of the axis).
+    """
+    low, high = ax.get_ylim()
+    names = sorted(ends, key=lambda name: ends[name][0])
+    places = [(ends[name][0] - low) / (high - low) for name in names]
+    for i in range(1, len(places)):
+        places[i] = max(places[i], places[i - 1] + least)
+    # Names that would lie above the panel push those below them down.
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], 1 - least * (len(places) - 1 - i))
+    for name, y in zip(names, places, strict=True):
+        ax.text(x, y, name, color=ends[name][1], va="center", transform=ax.transAxes)
+
+
 def finish_figure(
     figure: Figure,
     axes: Iterable[Axes],

@@ -1,10 +1,15 @@
 """Writing of figures, with their origin in the metadata of the file."""
 
+import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import build_origin
@@ -26,6 +31,29 @@ def freeze_layout(figure: Figure) -> bool:
     return bool(layout)
 
 
+def png_bytes(figure: Figure, metadata: Mapping[str, str], **options: Any) -> bytes:
+    """Return a figure as PNG of at most 256 colours, a third as large as one of all colours.
+
+    Parameters
+    ----------
+    figure : Figure
+        The figure.
+    metadata : mapping
+        Texts of the file.
+    **options
+        Options of `Figure.savefig`.
+    """
+    drawn, small, info = io.BytesIO(), io.BytesIO(), PngInfo()
+    figure.savefig(drawn, format="png", **options)
+    for key, text in metadata.items():
+        info.add_text(key, text)
+    picture = Image.open(drawn)
+    picture.convert("RGB").quantize(dither=Image.Dither.NONE).save(
+        small, "png", optimize=True, pnginfo=info, dpi=picture.info["dpi"]
+    )
+    return small.getvalue()
+
+
 def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> None:
     """Write a figure in the format of each suffix, with its origin in the metadata of the file.
 
@@ -44,16 +72,17 @@ def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> N
         Tables from which it was drawn.
     """
     origin, has_layout = build_origin(job, tables), freeze_layout(figure)
+    # A layout leaves room for everything, so that the printed size is kept; a figure without one
+    # is cut to its content.
+    options = {"bbox_inches": None if has_layout else "tight"}
     for output in outputs:
         text = json.dumps({"name": output.stem, **origin})
-        metadata = (
-            {"CreationDate": None, "Keywords": text} if output.suffix == ".pdf" else {KEY: text}
-        )
         with atomic_write(output) as temporary:
-            # A layout leaves room for everything, so that the printed size is kept; a figure
-            # without one is cut to its content.
-            box = None if has_layout else "tight"
-            figure.savefig(temporary, bbox_inches=box, metadata=metadata)
+            if output.suffix == ".png":
+                temporary.write_bytes(png_bytes(figure, {KEY: text}, **options))
+            else:
+                metadata = {"CreationDate": None, "Keywords": text}
+                figure.savefig(temporary, format="pdf", metadata=metadata, **options)
             # The seal follows the end of either format, where readers do not look.
             with open(temporary, "ab") as file:
                 file.write(f"\n%{SEAL}: {BLANK}\n".encode())

@@ -17,6 +17,8 @@ COLUMN, PAGE = 3.25, 6.75
 SEQUENTIAL = "viridis"
 GREY = "0.55"
 """Colour of reference lines."""
+RARE, FREQUENT, DENSE, MASKED = "#D55E00", "#7F7F7F", "#000000", "#0072B2"
+"""Colour of a rare feature, of frequent ones, of a training without a mask, and of masked ones."""
 # These are Okabe and Ito's colours without the yellow. Neighbours differ in lightness; marker and
 # dash differ as well.
 QUALITATIVE = (
@@ -127,6 +129,9 @@ class SeriesStyle:
 STYLES = tuple(SeriesStyle(*look) for look in zip(QUALITATIVE, MARKERS, DASHES, strict=False))
 # An arm has one style in all figures.
 ARM_STYLES = {name: SeriesStyle(*arm.style) for name, arm in ARMS.items() if arm.style}
+# Masks are blue, and an oracle's light blue; orange is the rare feature's.
+ARM_STYLES["oracle_all"] = ARM_STYLES["oracle_all"].replace(colour="#56B4E9")
+ARM_STYLES["pruned_neuron"] = ARM_STYLES["pruned_neuron"].replace(colour=MASKED)
 ARM_STYLES |= {"pruned": ARM_STYLES["pruned_neuron"], "self_damaging": STYLES[4]}
 
 

@@ -4,7 +4,6 @@ Figures of studies that published tables suffice for are in figures_from_publish
 """
 
 import html
-import io
 import itertools
 import math
 from collections.abc import Callable
@@ -17,18 +16,22 @@ from matplotlib.ticker import PercentFormatter
 from rarefeat.claims.verdict import WORDS
 from rarefeat.figures.labels import arm_name
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
-from rarefeat.figures.style import STYLES, project_style
+from rarefeat.figures.save import png_bytes
+from rarefeat.figures.style import RARE, STYLES, project_style
 from rarefeat.project import load
 from rarefeat.registry import kinds
-from rarefeat.report.drawings import RARE, pipeline, svg
+from rarefeat.report.drawings import pipeline, svg
 from rarefeat.report.figures_from_published import iter_figures
 from rarefeat.report.method_drawings import METHOD_DRAWINGS
 from rarefeat.report.published_claims import published_claims
 from rarefeat.report.published_tables import PublishedTables
+from rarefeat.run.job import Job
 from rarefeat.storage.markdown import interval, records, select_rows
 from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.imbalance.findings import SIGMA
+from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
+from rarefeat.studies.selection.figures import law_errors_by_third
 
 PAPERS = {
     "imbalance_and_pruning": "Imbalance and pruning",
@@ -228,6 +231,14 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
         ("fate_mechanism",),
         lambda tables: fate_draws(tables["fate_mechanism"]),
     ),
+    "selection_law_errors.png": (
+        ("selection_law_errors",),
+        lambda tables: law_errors_by_third(tables["selection_law_errors"]),
+    ),
+    "longtail_cifar10_confirm.png": (
+        ("cifar10_confirm_gains",),
+        lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}, Job(stage="")),
+    ),
     "pipeline.svg": ((), lambda tables: pipeline()),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""
@@ -247,8 +258,6 @@ def render_doc_figures(tables: PublishedTables) -> dict[str, bytes]:
 
 def to_png(figure: Figure) -> bytes:
     """Return a figure as PNG, without a date."""
-    buffer = io.BytesIO()
     # Ticks are known once there is a layout, and the layout once the ticks are known.
     figure.draw_without_rendering()
-    figure.savefig(buffer, dpi=200, metadata={"Software": None})
-    return buffer.getvalue()
+    return png_bytes(figure, {}, dpi=200)

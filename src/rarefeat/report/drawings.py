@@ -3,8 +3,7 @@
 import html
 import math
 
-RARE, FREQUENT = "#D55E00", "#0072B2"
-"""Colours of the rare and of frequent features, in every drawing."""
+from rarefeat.figures.style import FREQUENT, RARE
 
 
 def svg(width: float, height: float, items: list[str], title: str) -> str:

@@ -2,22 +2,30 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.project import DEFAULT, Project, load
+from rarefeat.project import Project, load
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.run.cli_helpers import load_function
 
 STUDY_FIGURES = {
-    "cifar100_labels_granularity": {"cifar100_labels_errors": "cifar100_labels"},
+    "augmentation_dial": {"augmentation": "augmentation"},
+    "augmentation_images": {"image_views": "image_views"},
+    "arms": {"paper_trends": "paper_trends", "direct_trends": "direct_trends"},
+    "printed_bias": {"bias_levels": "bias_levels"},
     "fate_over_time": {"fate_shares": "fate_shares"},
-    "fate_conditions": {"fate_shares": "fate_shares", "fate_points": "fate_points"},
+    "fate_conditions": {"fate_points": "fate_points"},
+    "longtail_digits": {"table2": "table2"},
     "fine_labels_crossing": {"fine_labels_crossing": "fine_labels_crossing"},
-    "fine_labels_digits_granularity": {"fine_labels_digits_errors": "fine_labels_digits"},
+    "fine_labels_errors": {"fine_labels_summary": "fine_labels_errors"},
+    "fine_labels_digits_granularity": {"fine_labels_digits_summary": "fine_labels_digits"},
+    "digit_neurons": {"digit_neurons": "exact_results"},
     "low_rank_attention": {"low_rank_attention": "exact_results"},
+    "nuclear_norm": {"nuclear_norm": "exact_results"},
+    "task_mixture": {"task_mixture": "exact_results"},
+    "scaling": {"scaling_exponents": "scaling_exponents"},
     "selection_digits": {"selection_digits": "selection_digits"},
     "selection_interventions": {"interventions_selection": "selection_masks"},
     "selection_steps": {"selection_steps": "selection_steps"},
@@ -27,20 +35,17 @@ STUDY_FIGURES = {
 
 It holds means with their intervals in place of replicas.
 """
-EXTRA_CONFIGS = {"cifar100_labels_granularity": Path("config/cifar100_labels.yaml")}
-"""Config of figures whose study is not in the main config."""
 
 
 def iter_figures(tables: PublishedTables) -> Iterator[tuple[str, Callable[[], Figure]]]:
     """Yield the name of each figure whose tables are published, and the function that draws it."""
     project = load()
     for name, sources in STUDY_FIGURES.items():
-        owner = load(DEFAULT, EXTRA_CONFIGS[name]) if name in EXTRA_CONFIGS else project
-        if name in owner.figures and all(table in tables for table in sources.values()):
+        if all(table in tables for table in sources.values()):
             substitutes = {
                 result: rows_of_result(tables[table], result) for result, table in sources.items()
             }
-            yield name, functools.partial(draw_study_figure, owner, name, substitutes)
+            yield name, functools.partial(draw_study_figure, project, name, substitutes)
 
 
 def rows_of_result(table: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -1,13 +1,13 @@
 """The figures of the study of augmentation from planted tables, of few studies and of all."""
 
+import pandas as pd
 import pytest
 import synthetic_tables
 from paper_values import check, texts
 
 from rarefeat.run.job import Job
-from rarefeat.studies.augmentation import figures
+from rarefeat.studies.augmentation import figures, image_figures
 from rarefeat.studies.augmentation.declaration import FIGURES
-from rarefeat.studies.augmentation.image_figures import augmentation_images
 
 JOB = Job(stage="studies.augmentation.figures")
 FEW = (
@@ -17,9 +17,10 @@ FEW = (
     "colour_mask_and_redrawn",
     "imbalance_random_mask",
 )
-PAIRS = figures.PAIRS[:3]
+PAIRS = ("random_mask", "independent_noise", "identical")
 ALL = (
-    *figures.DIAL, "random_mask_without_bias", *(f"{pair}_learned_bias" for pair in PAIRS),
+    *figures.DIAL, "random_mask_without_bias", "identical_without_bias",
+    *(f"{pair}_learned_bias" for pair in PAIRS),
     "colour_identical", "colour_mask", "colour_mask_and_redrawn",
     *(f"imbalance_{pair}{bias}" for pair in PAIRS[:2] for bias in ("", "_without_bias")),
 )  # fmt: skip
@@ -40,14 +41,15 @@ def test_figure(name, studies, seeds, labels):
     )
 
 
-def test_stages_panel_contains_every_line():
-    """Check that an exploding regression error leaves no line outside of the panel."""
-    tables = synthetic_tables.augmentation(ALL, 7)
-    given = {table: tables[table] for table in FIGURES["augmentation_stages"].tables}
-    ax = check(lambda: figures.augmentation_stages(given, JOB)).axes[3]
-    low, high = ax.get_ylim()
-    assert ax.get_yscale() == "log"
-    assert all(low <= value <= high for line in ax.lines for value in line.get_ydata())
+@pytest.mark.parametrize("covered", [0.0, 0.6])
+def test_dial_title_follows_the_numbers(covered):
+    """Planted without a bias: no feature has a neuron of its own, or most have."""
+    shares = {"identical": 0.8, "identical_without_bias": covered}
+    table = pd.DataFrame(shares.items(), columns=["study", "mean"])
+    ends = {"ci_low": table["mean"] - 0.01, "ci_high": table["mean"] + 0.01}
+    table = table.assign(metric="covered_features", n=5, **ends)
+    figure = check(lambda: figures.augmentation_dial({"augmentation": table}, JOB), 5)
+    assert ("no feature has a neuron" in figure._suptitle.get_text()) == (covered == 0)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +57,10 @@ def test_stages_panel_contains_every_line():
 )
 def test_images(kinds):
     job = Job(stage="studies.augmentation.image_figures", config={"kinds": kinds})
-    figure = check(
-        lambda: augmentation_images(synthetic_tables.image_views(kinds, seeds=3), job), 3, most=10
-    )
+    metrics, *others = synthetic_tables.image_views(kinds, seeds=3).values()
+    check(lambda: image_figures.augmentation_images({"metrics": metrics}, job), 3)
+    tables = dict(zip("ab", others, strict=True))
+    figure = check(lambda: image_figures.augmentation_embeddings(tables, job), most=10)
     assert {str(label) for label in range(10)} <= set(texts(figure))
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import made_table, make_cells, quick
@@ -216,8 +217,9 @@ def test_figures_hold_what_the_tables_hold(name):
         rows, columns=["setting", "seed", "at", "quantity", "value", "stated"]
     ).astype({"at": float})
     drawn = getattr(figures, name)({name: found}, project().figure_job(name))
-    shown = [line.get_ydata() for ax in drawn.axes for line in ax.get_lines()]
-    assert any(abs(y - 0.5) < 1e-9 for ys in shown for y in ys)
+    lines = [line for ax in drawn.axes for line in ax.get_lines()]
+    shown = [data for line in lines for data in (line.get_xdata(), line.get_ydata())]
+    assert any(abs(y - 0.5) < 1e-9 for ys in shown for y in np.asarray(ys, float))
 
 
 def test_the_reference_pages_have_the_section_and_the_tables():

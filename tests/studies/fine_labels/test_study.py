@@ -16,7 +16,7 @@ from rarefeat.project import load
 from rarefeat.run.cli_helpers import load_function
 from rarefeat.run.job import make_job
 from rarefeat.run.job_inputs import JobInputs
-from rarefeat.studies.fine_labels import claims, figures, measure, theory, train
+from rarefeat.studies.fine_labels import claims, measure, theory, train
 from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR, Labels
 from rarefeat.studies.fine_labels.declaration import (
     COMPARE,
@@ -168,18 +168,6 @@ def test_every_claim_is_measured_or_explained(results):
         "claim_id == '7-sample'"
     )
     assert left["remark"].tolist() == [NOT_RUN]
-
-
-@pytest.mark.parametrize(
-    ("arm", "name"),
-    [
-        ("dense", "dense"),
-        ("dense-bias=0.7", "dense, bias 0.7"),
-        ("pruned_neuron-alpha=0.5-bias=0.7", r"pruned neuron, $\alpha$ = 0.5, bias 0.7"),
-    ],
-)
-def test_name_of_arm(arm, name):
-    assert figures.name_of_arm(arm) == name
 
 
 def test_quantities_of_claims_on_planted_tables(results):

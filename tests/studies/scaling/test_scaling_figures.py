@@ -7,18 +7,14 @@ from paper_values import check
 from rarefeat.run.job import Job
 from rarefeat.studies.scaling.figures import scaling
 
-FEW = {"ratios": (1.0, 0.9), "ds": (9, 12), "trained_d": (4, 5), "powers": (2,), "seeds": 2}
+JOB = Job(stage="studies.scaling.figures")
 
 
-@pytest.mark.parametrize(
-    "size", [FEW, {"ratios": (1.0, 0.95, 0.9, 0.8, 0.7), "seeds": 3}], ids=["few", "many"]
-)
-def test_figure(size):
-    # Five ratios, each at two sizes of C_m: the legend names the colours and the markers, which are
-    # seven.
-    check(
-        lambda: scaling(synthetic_tables.sizes(**size), Job(stage="studies.scaling.figures")),
-        size["seeds"],
-        twice=size is FEW,
-        most=10,
-    )
+@pytest.mark.parametrize("ratios", [(1.0,), (1.0, 0.95, 0.9, 0.8, 0.7)], ids=["few", "many"])
+@pytest.mark.parametrize(("shift", "agree"), [(0.1, True), (-0.1, False)])
+def test_title_counts_the_bounds_that_hold(ratios, shift, agree):
+    table = synthetic_tables.exponents(ratios, shift)
+    figure = check(lambda: scaling({"scaling_exponents": table}, JOB), twice=len(ratios) == 1)
+    count = 3 * len(ratios)
+    title = f"as printed: {count if agree else 0} of {count} agree"
+    assert figure.axes[0].get_title() == title

@@ -129,7 +129,7 @@ def test_every_seed_is_on_the_staircase(study):
     section, rows, _ = study
     figure = figures.staircase({"two_layer": rows}, job(parity=section.settings["parity"]))
     curves = [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) > 2]
-    assert len(curves) == 2 * 4  # seeds and arms
+    assert len(curves) == 2 * 2  # seeds and arms
     assert figures.stairs_of(section.settings["parity"].problem)[1] == pytest.approx(13 / 16)
     assert figures.stairs_of(section.settings["rare_0.2"].problem) == {}
 
@@ -192,7 +192,9 @@ def test_printed_numbers_stand_beside_their_means():
         "printed"
     ].item() == pytest.approx(0.864)
     figure = figures.printed_beside_measured({"two_layer_summary": found}, job())
-    assert len(figure.axes) == 2 * 8
+    close = (accuracy["printed"] - 0.55).abs() <= figures.FAR
+    title = f"{close.sum()} of {accuracy['printed'].notna().sum()} within 0.1 of the print"
+    assert figure.axes[0].get_title() == title
 
 
 def test_closed_forms_stand_beside_the_printed_cosines():

@@ -26,41 +26,32 @@ SUPERVISE = Stage(
     rule="supervise",
 )
 FIGURES = {
-    "augmentation_stages": Figure(
-        ("augmentation", "augmentation_course"),
-        "Over training: the share of the weights that lies in the features (a) and in a dense"
-        " nuisance (b), by kind of positive pair; a learned bias (c); and the error of linear heads"
-        " on the final encoders against the number of labels (d), beside a head on the input and"
-        " the oracle, the grey line being a head that knows the mean alone. See which pairs make"
-        " the encoder keep features, and which the nuisance.",
-    ),
     "augmentation_dial": Figure(
         ("augmentation",),
         "The end of training from pairs that share nothing but the features, above, to identical"
-        " views, below: neurons with one feature, coverage, activity, and what is left of the"
-        " noise. The dashed line is the oracle. See whether the order of the rows is that of the"
-        " quantity, and what the bias alone does: rows that end in `no bias` differ from the one"
-        " above in nothing else.",
+        " views, below: the share of the features with a neuron of their own, and the error of a"
+        " linear head, with a bias and without. See whether the order of the rows is that of the"
+        " quantity, and what the bias alone does.",
     ),
     "augmentation_representations": Figure(
         ("augmentation_neurons",),
         "How often neurons fire, by kind of positive pair, beside the same neurons trained on"
         " labels. See whether neurons are sparse.",
     ),
-    "augmentation_imbalance": Figure(
-        ("augmentation",),
-        "The best alignment of any neuron with a rare feature, dense (a), and what a mask changes"
-        " at the same seed (b), under a random mask and under noise of its own, with a bias and"
-        " without. See whether a better augmentation saves the rare feature, and whether pruning"
-        " adds to it.",
+}
+IMAGE_FIGURES = {
+    "augmentation_images": (
+        IMAGE_TABLES[:1],
+        "Images under several kinds of views: what probes read of the features, how far the classes"
+        " lie apart, and how far a crop or a change of intensity moves the features, beside the"
+        " network before training.",
+    ),
+    "augmentation_embeddings": (
+        IMAGE_TABLES[1:],
+        "Images under several kinds of views: how often units fire, by layer, and t-SNE of the"
+        " features of the test images of the first seed.",
     ),
 }
-SEE_IMAGES = (
-    "Images under several kinds of views. Above: how often units fire, by layer. Middle: t-SNE of"
-    " the features of the test images. Below: what probes read, how far the classes lie apart, and"
-    " how far a crop or a change of intensity moves the features, beside the network before"
-    " training."
-)
 
 
 def build_outputs(section: Augmentation) -> StudyOutputs:
@@ -106,13 +97,12 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
     ):
         sources = {table: [f"{name}.{table}" for name in studies] for table in names}
         tables |= concatenated_tables(group, {table: schema(table) for table in names}, sources)
-    images_figure = Figure(
-        IMAGE_TABLES,
-        SEE_IMAGES,
-        "studies.augmentation.image_figures",
-        sections={"kinds": list(views)},
-    )
-    figures = FIGURES | {"augmentation_images": images_figure}
+    figures = FIGURES | {
+        name: Figure(
+            read, see, "studies.augmentation.image_figures", sections={"kinds": list(views)}
+        )
+        for name, (read, see) in IMAGE_FIGURES.items()
+    }
     page = Page(
         "augmentation and feature decoupling",
         "studies.augmentation.findings:answer",

@@ -1,4 +1,4 @@
-"""The figure of image views: Wen & Li's Figures 3 and 4 by kind of augmentation."""
+"""Figures of image views: Wen & Li's Figures 3 and 4 by kind of augmentation."""
 
 from collections.abc import Mapping
 
@@ -6,36 +6,68 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import INTERVALS, display_name, quantity, seeds_of
+from rarefeat.figures.labels import INTERVALS, display_name, n_of
 from rarefeat.figures.panels import add_legend, add_panel_letters, panels, plot_lines, plot_points
-from rarefeat.figures.style import MANY, MARKERS, STYLES, SeriesStyle, sequential_styles
+from rarefeat.figures.style import GREY, MANY, MARKERS, STYLES, SeriesStyle, sequential_styles
 from rarefeat.run.job import Job
 
-METRICS = (
-    "linear_accuracy",
-    "knn_accuracy",
-    "separation",
-    "crop_invariance",
-    "intensity_invariance",
-)
+METRICS = {
+    "linear_accuracy": "a linear probe reads the class",
+    "knn_accuracy": "nearest neighbours read it",
+    "separation": "variance between classes",
+    "crop_invariance": "a crop does not move it",
+    "intensity_invariance": "nor a change of intensity",
+}
+"""What is measured of features, in words."""
+BEFORE = "before training"
 
 
 def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot firing rates, t-SNE and metrics of features by kind of views.
+    """Plot what the features of images keep and forget, by kind of views and before training.
 
-    The rates are by layer, a column for each kind; below are the metrics of what the features
-    keep and forget.
+    Inputs: `augmentation_images`, or the published means. Config: `kinds`.
+    """
+    kinds, (table,) = job.config_section("kinds", list[str]), tables.values()
+    names = name_views(kinds)
+    # Before training the kinds are one network.
+    before = (table["network"] == "initial") & (table["study"] == kinds[0])
+    rows = table[(table["network"] == "trained") | before]
+    series = rows["study"].map(names).where(rows["network"] == "trained", BEFORE)
+    rows = rows.assign(place=rows["metric"].map(METRICS), series=series).dropna(subset=["place"])
+    looks = (STYLES[0], STYLES[2], STYLES[4])[: len(kinds)]
+    styles = dict(zip(names.values(), looks, strict=False)) | {BEFORE: SeriesStyle(GREY, "v")}
+    order = [name for name in METRICS.values() if name in set(rows["place"])]
+    figure, ((ax,),) = panels(height=1.0 + 0.3 * len(order))
+    plot_points(ax, rows, "value", "place", styles, order=order, horizontal=True, dodge=0.4)
+    ax.set(xlim=(min(-0.03, ax.get_xlim()[0]), 1.03), xlabel="share, or mean cosine")
+    ax.set_title("What the features of an image hold, by what its two views differ in")
+    count = table["seed"].nunique() if "seed" in table else table["n"].max()
+    entries = {name: look.without_line for name, look in styles.items()}
+    add_legend(figure, entries, f"{INTERVALS}, {n_of(count)}")
+    return figure
+
+
+def name_views(kinds: list[str]) -> dict[str, str]:
+    """Return the name of each kind of views in words."""
+    words = {kind: display_name(kind.removeprefix("views_")) for kind in kinds}
+    return {kind: "nothing" if word == "none" else word for kind, word in words.items()}
+
+
+def augmentation_embeddings(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Plot firing rates of units by layer, and t-SNE of features, a column for each kind of views.
+
+    Inputs: `augmentation_images_units`, `augmentation_images_embedding`. Config: `kinds`.
     """
     kinds = job.config_section("kinds", list[str])
-    metrics, units, embedding = tables.values()
-    names = {kind: display_name(kind.removeprefix("views_")) for kind in kinds}
+    units, embedding = tables.values()
+    names = name_views(kinds)
     layers = sorted(units["layer"].unique(), key=lambda layer: (layer != "stem", layer))
     shades, bins = sequential_styles(layers), np.linspace(0, 1, 21)
     middles = (bins[1:] + bins[:-1]) / 2
-    figure, _ = panels(1, 1, 6.2)
+    figure, _ = panels(1, 1, 4.2)
     figure.clear()
     beside = {"columns": 1, "location": "right center"}
-    above, middle, below = figure.subfigures(3, 1, height_ratios=[1.15, 1.25, 1])
+    above, middle = figure.subfigures(2, 1)
     firing = above.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
     for ax, kind in zip(firing, kinds, strict=True):
         trained = units[(units["study"] == kind) & (units["network"] == "trained")]
@@ -86,35 +118,5 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         **beside,
     )
 
-    ax = below.subplots()
-    trained, initial = (
-        metrics[metrics["network"] == network] for network in ("trained", "initial")
-    )
-    series = {names[kind]: trained[trained["study"] == kind] for kind in kinds}
-    # Before training the kinds are one network.
-    series["before training"] = initial[initial["study"] == kinds[0]]
-    styles = dict(zip(series, (*STYLES[: len(kinds)], SeriesStyle("0.55", "v")), strict=True))
-    shown = [metric for metric in METRICS if metric in set(metrics["metric"])]
-    symbols = {metric: quantity(metric).symbol for metric in shown}
-    every = pd.concat(rows.assign(series=name) for name, rows in series.items())
-    for metric in shown:
-        # Each within its own range.
-        rows = every[every["metric"] == metric].assign(metric=symbols[metric])
-        plot_points(
-            ax,
-            rows,
-            "metric",
-            "value",
-            styles,
-            bounds=quantity(metric).range,
-            order=list(symbols.values()),
-        )
-    ax.set(ylabel="share, or mean cosine", ylim=(min(0, ax.get_ylim()[0]), 1.03))
-    add_legend(
-        below,
-        {name: look.without_line for name, look in styles.items()},
-        f"{INTERVALS},\n{seeds_of(metrics)}",
-        **beside,
-    )
-    add_panel_letters((*firing, *maps, ax))
+    add_panel_letters((*firing, *maps))
     return figure

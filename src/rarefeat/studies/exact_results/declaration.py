@@ -45,19 +45,13 @@ SEE = {
         " directions alone and in all of them. See at which rank more directions begin to harm."
     ),
     "spurious_features": (
-        "Each seed's instance. (a) How small the accuracy out of domain of the ridge's minimum is,"
-        " over the number of invariant features,"
-        " and what exp(-r / 10) states. (b) alpha / beta over gamma, with its bound 3 / (4 gamma)"
-        " and its limit 1 / (2 gamma). See how"
-        " far the points are from what is stated."
+        "Each seed's instance: accuracy out of domain of the ridge's minimum over the number of"
+        " invariant features, below the exp(-r / 10) that is stated. See how far below."
     ),
     "task_mixture": (
-        "Left: weight of a rare task's private features, and of the frequent ones', over how often"
-        " the rare task comes: minimisers of"
-        " sampled losses, marks, and Lemma F.3, lines. Middle: fine-tuning within a radius on the"
-        " target, with Proposition F.9."
-        " Right: error of probes with few labels. See from which frequency on the rare task is not"
-        " encoded at all."
+        "Weight of a rare task's private features, and of a frequent one's, over how often the rare"
+        " task comes: minimisers of sampled losses, marks, and Lemma F.3, lines. See from which"
+        " frequency on the rare task is encoded at all."
     ),
     "modular_addition": (
         "Normalised margin over gamma*, and the share of neurons with one frequency, over training"
@@ -66,17 +60,13 @@ SEE = {
     ),
     "digit_neurons": (
         "Silhouette of the best clustering of the neurons' directions, and median cosine to the"
-        " difference of the class means, over"
-        " training steps, by the size of the initial weights. See for which of them two clusters"
-        " form."
+        " difference of the class means, at the end of training, by the size of the initial"
+        " weights. See for which of them two clusters form."
     ),
     "nuclear_norm": (
-        "Accuracy out of domain over the penalty on the nuclear norm, by the reading of the text"
-        " and the size of the sample; crosses"
-        " are the printed 0.76 without and 0.94 with the penalty. Last: all rules in the plane of"
-        " both accuracies, with the line on which"
-        " every rule lies. See which way the penalty moves, and that the printed pairs are not on"
-        " the line."
+        "Accuracy out of domain over the penalty on the nuclear norm, by the reading of the text;"
+        " dashed are the printed 0.76 without and 0.94 with the penalty. See which way the penalty"
+        " moves."
     ),
 }
 

@@ -10,11 +10,27 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
-from rarefeat.figures.panels import UNBOUNDED, finish_figure, panels, plot_lines, plot_points
-from rarefeat.figures.style import COLUMN, GREY, PAGE, STYLES, SeriesStyle, sequential_styles
+from rarefeat.figures.panels import (
+    UNBOUNDED,
+    finish_figure,
+    label_ends,
+    panels,
+    plot_lines,
+    plot_points,
+)
+from rarefeat.figures.style import (
+    COLUMN,
+    FREQUENT,
+    GREY,
+    PAGE,
+    RARE,
+    STYLES,
+    SeriesStyle,
+    sequential_styles,
+)
 from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.config import TaskMixture
-from rarefeat.studies.exact_results.paper_values import AGREES, OOD_ERM, OOD_NUCLEAR
+from rarefeat.studies.exact_results.paper_values import OOD_ERM, OOD_NUCLEAR
 
 Tables = Mapping[str, pd.DataFrame]
 STATED = SeriesStyle("0", dash=(0, (4, 1.5)))
@@ -109,7 +125,7 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
     table = tables["low_rank_attention"]
     signals = named(table, "signal")
     figure, axes = panels(1, len(signals), 2.6, PAGE if len(signals) > 1 else COLUMN)
-    look = STYLES[1]
+    look = STYLES[0]
     for ax, (signal, setting) in zip(axes[0], signals.items(), strict=True):
         rows = of_quantity(table, "loss", setting)
         plot_points(ax, rows, "at", "value", look, bounds=(0, np.inf))
@@ -125,55 +141,32 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
 
 
 def spurious_features(tables: Tables, job: Job) -> Figure:
-    """Plot accuracy out of domain and ratio of weights of instances of Proposition 6.3.
-
-    With their bounds.
-    """
+    """Plot accuracy out of domain of instances of Proposition 6.3, with its bound."""
     table = tables["spurious_features"]
     factors = named(table, "factor")
-    looks = {
-        factor: look.replace(filled=False).without_line
-        for factor, look in zip(factors, STYLES[1:], strict=False)
-    }
-    figure, axes = panels(1, 2, 2.9)
-    left, right = axes[0]
+    looks = dict(zip(factors, STYLES[1:], strict=False))
+    figure, ((ax,),) = panels(height=2.8)
     for factor, setting in factors.items():
-        ood = of_quantity(table, "ood_accuracy", setting)
-        left.plot(ood["at"], -np.log10(ood["value"]), **looks[factor].line)
-        ratio = of_quantity(table, "alpha_over_beta", setting)
-        right.plot(0.75 / ratio["stated"], ratio["value"], **looks[factor].line)
-    r = np.linspace(ood["at"].min(), ood["at"].max(), 50)
-    left.plot(r, r / 10 / np.log(10), **STATED.line)
-    gamma = np.linspace((0.75 / ratio["stated"]).min(), 0.5, 50)
-    right.plot(gamma, 0.75 / gamma, **STATED.line)
-    limit = SeriesStyle(GREY)
-    right.plot(gamma, 0.5 / gamma, **limit.line)
-    left.set(
-        yscale="log",
-        xlabel="invariant features $r$",
-        ylabel="$-\\log_{10}$ of the accuracy\nout of domain",
-    )
-    left.set_title("at least what is stated", loc="right")
-    right.set(xlabel=r"$\gamma$ of the spurious features", ylabel=r"$\alpha / \beta$")
+        rows = of_quantity(table, "ood_accuracy", setting)
+        ax.plot(rows["at"], rows["value"], **looks[factor].replace(filled=False).without_line.line)
+    r = np.linspace(table["at"].min(), table["at"].max(), 50)
+    ax.plot(r, np.exp(-r / 10), **STATED.line)
+    ax.set(yscale="log", xlabel="invariant features $r$", ylabel="accuracy out of domain")
     entries = {
-        rf"$\lambda$ = {factor:g} $\sqrt{{r}}\,e^{{-\sqrt{{r}}/5}}$": look
+        rf"penalty {factor:g} $\sqrt{{r}}\,e^{{-\sqrt{{r}}/5}}$": look.without_line
         for factor, look in looks.items()
     }
-    entries |= {"bound": STATED, r"b: $1 / (2\gamma)$": limit}
-    return finish_figure(
-        figure, axes.flat, entries, f"{seeds_of(table)}, each an instance of its own", columns=3
-    )
+    entries |= {"bound of the proposition, from above": STATED}
+    note = f"{seeds_of(table)}, each an instance of its own"
+    return finish_figure(figure, (), entries, note, columns=3)
 
 
 def task_mixture(tables: Tables, job: Job) -> Figure:
-    """Plot weights over the frequency of the rare task, and fine-tuning over its radius.
+    """Plot weights of a rare and of a frequent task over the frequency of the rare one.
 
-    And errors of probes.
+    Inputs: `task_mixture`, or the published means.
     """
     table, study = tables["task_mixture"], job.config_section("task_mixture", TaskMixture)
-    figure, axes = panels(1, 3, 2.9)
-    left, middle, right = axes[0]
-    rare, frequent = STYLES[1], STYLES[2]
     share = {
         f"mixture={name}": mixture.weights[-1] / mixture.weights[0]
         for name, mixture in study.mixtures.items()
@@ -181,72 +174,41 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
     }
     rows = of_quantity(table, "private_weight")
     rows = rows[rows["setting"].isin(share)]
-    rows = rows.assign(
-        share=rows["setting"].map(share),
-        last=rows["at"] == rows.groupby("setting")["at"].transform("max"),
+    last = rows.groupby("setting")["at"].transform("max")
+    tasks = {"rare task": rows["at"] == last, "a frequent task": rows["at"] == 1}
+    looks = dict(zip(tasks, (SeriesStyle(RARE, "o"), SeriesStyle(FREQUENT, "s")), strict=True))
+    figure, ((ax,),) = panels(height=2.5)
+    ends = {}
+    for name, chosen in tasks.items():
+        of_task = rows[chosen].assign(share=rows["setting"].map(share), series=name)
+        plot_points(ax, of_task, "share", "value", {name: looks[name]}, bounds=SHARE, dodge=0)
+        stated(ax, of_task, "share", color=looks[name].colour)
+        stated_values = of_task.sort_values("share")["stated"]
+        ends[name] = stated_values.iloc[-1] if len(stated_values) else 0.0, looks[name].colour
+    ax.set(
+        xlabel=f"frequency of the rare task over that of the others\n{INTERVALS}, "
+        f"{seeds_of(rows)}; dashed: Lemma F.3",
+        ylabel="weight of private features",
+        ylim=(-0.01, None),
+        title=summarise_mixture(rows[tasks["rare task"]], share),
     )
-    by_seed = rows.groupby(["last", "share", "seed"])[["value", "stated"]].mean().reset_index()
-    plot_points(
-        left,
-        by_seed,
-        "share",
-        "value",
-        {True: rare, False: frequent},
-        series_column="last",
-        bounds=SHARE,
-        dodge=0,
-    )
-    for last, look in ((True, rare), (False, frequent)):
-        stated(left, by_seed[by_seed["last"] == last], "share", color=look.colour)
-    left.set(xlabel="frequency of the rare task\nover that of the others", ylim=(-0.01, None))
-    left.set_ylabel(r"weight of private features $\alpha_t$")
+    label_ends(ax, ends)
+    return figure
 
-    tuned = of_quantity(table, "tuned_root_weight")
-    several = sequential_styles(tuned["setting"].unique())
-    plot_points(
-        middle, tuned, "at", "value", several, series_column="setting", bounds=SHARE, dodge=0
-    )
-    for setting, look in several.items():
-        stated(middle, tuned[tuned["setting"] == setting], color=look.colour)
-    middle.set(
-        xlabel=r"radius of fine-tuning $\gamma$", ylabel=r"$\sqrt{\beta}$ of the target's features"
-    )
 
-    of_last = of_quantity(table, "risk_last")
-    errors = pd.concat([of_quantity(table, "risk_first"), of_last[of_last["setting"].isin(share)]])
-    labels = sorted(errors["at"].unique())
-    settings = [
-        name for name in dict.fromkeys(errors["setting"]) if name.startswith("mixture=even_")
-    ]
-    series = {
-        f"one of {name.removeprefix('mixture=even_')}": (name, "risk_first") for name in settings
-    }
-    series |= {f"rare, {share[name]:g}": (name, "risk_last") for name in list(share)[-2:]}
-    of_task = dict(zip(series, STYLES, strict=False))
-    names = {pair: name for name, pair in series.items()}
-    series_of_row = [
-        names.get(pair) for pair in zip(errors["setting"], errors["quantity"], strict=True)
-    ]
-    plot_lines(
-        right, errors.assign(series=series_of_row), "at", "value", of_task, bounds=(0, np.inf)
-    )
-    right.set(
-        xlabel="labels $m$",
-        ylabel="error of the probe,\nover that of answering 0",
-        xticks=labels,
-        ylim=(-0.02, None),
-    )
-    entries = {"a: rare task": rare.without_line, "a: others": frequent.without_line}
-    entries |= {
-        f"b: $T$ = {setting.removeprefix('mixture=even_')}": look.without_line
-        for setting, look in several.items()
-    }
-    entries |= {
-        f"c: {name} task{'s' if 'one of' in name and not name.endswith(' 1') else ''}": look
-        for look, name in zip(STYLES, series, strict=False)
-    }
-    entries["closed form"] = STATED
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=4)
+ENCODED = 0.01
+"""Weight from which on the private features of a task count as encoded."""
+
+
+def summarise_mixture(rows: pd.DataFrame, share: Mapping[str, float]) -> str:
+    """Say in one line up to which frequency a rare task is shown not to be encoded."""
+    value = "value" if "value" in rows else "ci_high"
+    most = rows.groupby("setting")[value].max()
+    none = [share[setting] for setting in most.index if most[setting] < ENCODED]
+    some = [share[setting] for setting in most.index if most[setting] >= ENCODED]
+    if none and some and max(none) < min(some):
+        return f"The rare task is not encoded up to {max(none):g} times the others' frequency"
+    return "Weight of the private features of a rare task and of a frequent one"
 
 
 def modular_addition(tables: Tables, job: Job) -> Figure:
@@ -290,100 +252,72 @@ def name_of(setting: str, job: Job) -> str:
 
 
 def digit_neurons(tables: Tables, job: Job) -> Figure:
-    """Plot clusters of neurons over training steps."""
+    """Plot how clear the clusters of neurons are after training, a row for each initial size.
+
+    Inputs: `digit_neurons`, or the published means.
+    """
     table = tables["digit_neurons"]
-    sizes = named(table, "sigma")
-    looks = sequential_styles(sizes)
-    figure, axes = panels(1, 3, 2.6)
-    quantities = (
-        ("clusters", "clusters of the\nlargest silhouette", (2.0, 8.0)),
-        ("silhouette", "their silhouette", (-1.0, 1.0)),
-        ("median_cosine", "median |cosine| to the\ndifference of the class means", SHARE),
-    )
-    for ax, (quantity, label, inside) in zip(axes[0], quantities, strict=True):
-        rows = of_quantity(table, quantity)
-        styles = {setting: looks[sigma] for sigma, setting in sizes.items()}
-        plot_lines(
-            ax,
-            rows.assign(at=rows["at"] + 1),
-            "at",
-            "value",
-            styles,
-            series_column="setting",
-            bounds=inside,
-            band=True,
-            mark_every=2,
-        )
-        ax.set(xscale="log", xlabel="training step $t$ + 1", ylabel=label)
-    axes[0, 0].set_ylim(1.5, 8.5)
-    axes[0, 1].axhline(0.25, color=GREY, lw=0.7, zorder=0)
-    for ax in axes[0, 1:]:
-        ax.set_ylim(0, 1)
-    entries = {rf"$\sigma$ = {sigma:g} / 8": look for sigma, look in looks.items()}
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
+    names = {
+        setting: rf"$\sigma$ = {sigma:g} / 8" for sigma, setting in named(table, "sigma").items()
+    }
+    last = table[table["at"] == table["at"].max()]
+    last = last.assign(place=last["setting"].map(names))
+    figure, axes = panels(1, 2, 0.9 + 0.25 * max(len(names), 2), sharey=True)
+    quantities = {
+        "silhouette": "silhouette of the best clustering",
+        "median_cosine": "median |cosine| with the\ndifference of the class means",
+    }
+    for ax, (quantity, label) in zip(axes[0], quantities.items(), strict=True):
+        rows = of_quantity(last, quantity)
+        plot_points(
+            ax, rows, "value", "place", STYLES[0], bounds=SHARE, order=list(names.values()),
+            horizontal=True,
+        )  # fmt: skip
+        ax.set(xlim=(-0.02, 1.02), xlabel=label)
+    axes[0, 0].axvline(CLEAR, color=GREY, lw=0.7, zorder=0)
+    axes[0, 0].set_title(f"clearly apart from {CLEAR:g} on")
+    axes[0, 0].set_ylabel("initial weights")
+    figure.supxlabel(f"after {last['at'].max():g} steps; {INTERVALS}, {seeds_of(table)}", size=7.5)
+    return figure
 
 
-MODELS = {"logits": "two logits", "head": "trained head", "fixed_head": "head of ones"}
+CLEAR = 0.25
+"""Silhouette from which on clusters are clearly apart."""
+MODELS = {"logits": "two logits", "head": "a trained head", "fixed_head": "a head of ones"}
 
 
 def nuclear_norm(tables: Tables, job: Job) -> Figure:
-    """Plot accuracy out of domain over the penalty by reading, and the line of all rules."""
+    """Plot accuracy out of domain over the penalty, a line for each reading of the text.
+
+    Inputs: `nuclear_norm`, or the published means. At the middle number of training samples.
+    """
     table = tables["nuclear_norm"]
-    axes_of_setting = (
-        table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
-    )
-    table = table.join(axes_of_setting)
-    models = list(dict.fromkeys(table["model"]))
-    sizes = sequential_styles(sorted(table["n"].unique()))
-    figure, axes = panels(1, len(models) + 1, 2.8)
-    smallest = min((penalty for penalty in table["at"].unique() if penalty), default=1.0)
-    for ax, model in zip(axes[0], models, strict=False):
-        rows = of_quantity(table[table["model"] == model], "ood_accuracy")
-        # No penalty has its place left of the smallest one.
-        plot_lines(
-            ax,
-            rows.assign(at=rows["at"].clip(lower=smallest / 5)),
-            "at",
-            "value",
-            sizes,
-            series_column="n",
-            bounds=SHARE,
-        )
-        ax.axhline(OOD_ERM, color=GREY, lw=0.7, ls=STATED.dash)
-        ax.axhline(OOD_NUCLEAR, color=GREY, lw=0.7)
-        ax.set(
-            xscale="log",
-            xlabel=r"penalty $\lambda$ (left: none)",
-            title=MODELS[model],
-            ylim=(0.55, 1.01),
-        )
-    axes[0, 0].set_ylabel("accuracy out of domain")
-    line_of_rules(axes[0, -1], table)
-    entries = {f"{n} training samples": look for n, look in sizes.items()}
-    entries |= {
-        "printed, ERM": SeriesStyle(GREY, dash=STATED.dash),
-        "printed, nuclear norm": SeriesStyle(GREY),
-        "every rule": STATED,
-    }
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=3)
-
-
-def line_of_rules(ax: Axes, table: pd.DataFrame) -> None:
-    """Plot both accuracies of every rule that was learned, and of every slope."""
-    keys = ["setting", "seed", "at"]
-    both = [
-        of_quantity(table, f"{domain}_accuracy").set_index(keys)["value"]
-        for domain in ("id", "ood")
-    ]
-    ax.plot(*both, ls="none", marker=".", ms=2, color=STYLES[6].colour)
-    t = np.linspace(0, 1, 2)
-    ax.plot(1 - t * (1 - AGREES) / 2, 1 - t * AGREES / 2, **STATED.line)
-    for accuracy in (OOD_ERM, OOD_NUCLEAR):
-        ax.plot(1.0, accuracy, marker="x", color="0", ls="none")
+    keys = table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
+    sizes = sorted(keys["n"].unique())
+    n = sizes[len(sizes) // 2]
+    table = table.assign(series=keys["model"].map(MODELS))[keys["n"] == n]
+    rows = of_quantity(table, "ood_accuracy")
+    smallest = min((penalty for penalty in rows["at"].unique() if penalty), default=1.0)
+    # No penalty has its place left of the smallest one.
+    rows = rows.assign(at=rows["at"].clip(lower=smallest / 5))
+    styles = dict(zip(MODELS.values(), (STYLES[0], STYLES[2], STYLES[4]), strict=True))
+    figure, ((ax,),) = panels(height=2.5)
+    plot_lines(ax, rows, "at", "value", styles, bounds=SHARE)
+    value = "value" if "value" in rows else "mean"
+    last = rows[rows["at"] == rows["at"].max()].groupby("series")[value].mean()
+    ends = {name: (last[name], styles[name].colour) for name in last.index}
+    for name, accuracy in (
+        ("printed, nuclear norm", OOD_NUCLEAR),
+        ("printed, no penalty", OOD_ERM),
+    ):
+        ax.axhline(accuracy, color=GREY, lw=0.8, ls=STATED.dash, zorder=0)
+        ends[name] = accuracy, "0.35"
     ax.set(
-        xlabel="accuracy in domain",
+        xscale="log",
+        xlabel=rf"penalty $\lambda$ on the nuclear norm, left: none; {INTERVALS}, {seeds_of(rows)}",
         ylabel="accuracy out of domain",
-        title="all rules",
-        xlim=(0.84, 1.01),
-        ylim=(0.6, 1.01),
+        ylim=(0.55, 1.02),
+        title=f"Accuracy out of domain with {n} training samples, by reading of the text",
     )
+    label_ends(ax, ends)
+    return figure

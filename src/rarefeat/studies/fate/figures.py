@@ -1,29 +1,27 @@
 """Figure of the study of late learning."""
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from rarefeat.figures.labels import EPS, STEP, n_of
-from rarefeat.figures.panels import ESTIMATED, add_legend, add_panel_letters, panels, plot_lines
-from rarefeat.figures.style import GREY, MARKERS, QUALITATIVE, SeriesStyle, assign_styles
+from rarefeat.figures.panels import label_ends, panels, plot_lines, plot_points
+from rarefeat.figures.style import GREY, RARE, SeriesStyle, sequential_styles
 from rarefeat.run.job import Job
 from rarefeat.studies.fate.learning_times import clopper_pearson
 
-LEARNED_LABEL = "fraction of replicas\nthat have learned it"
 FRESH = "fresh"
+PAIRS = 8192
+"""Number of training pairs of the controls."""
 CONTROLS = {
     "plain": "as drawn",
     "antithetic": "sign flipped too",
     "apart": "by itself",
     "noiseless": "no noise",
 }
-BORDER = r"$k\,/\,\beta(\lambda - A)$"
 DRAWS = {
     "plain": "pairs as drawn",
     "replacement": "visited with replacement",
@@ -45,58 +43,6 @@ def pairs(N: int) -> str:
     return f"{N:,}" if N else FRESH
 
 
-def plot_histories(
-    ax: Axes, table: pd.DataFrame, series: pd.Series, order: list[Any], title: str, columns: int = 3
-) -> None:
-    """Plot fractions against step, one line for each series.
-
-    Parameters
-    ----------
-    ax : Axes
-        Panel.
-    table : DataFrame
-        Rows of `fate_shares`.
-    series : Series
-        Series of each row.
-    order : list
-        Series in the order of the legend; those without rows are left out.
-    title : str
-        Title of the legend.
-    columns : int
-        Columns of the legend.
-    """
-    styles = assign_styles((str(name) for name in order if name in set(series)), {})
-    table = table.assign(series=series.astype(str), mean=table["learned_share"])[
-        ["series", "step", "mean", "ci_low", "ci_high"]
-    ]
-    plot_lines(ax, table, "step", "learned", styles, bounds=(0, 1), band=True)
-    ax.set(
-        xscale="log",
-        xlim=(min(100, table["step"].max() / 10), None),
-        ylim=(-0.03, 1.03),
-        xlabel=STEP,
-    )
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    legend(ax, styles, title, columns)
-
-
-def legend(ax: Axes, styles: Mapping[str, SeriesStyle], title: str, columns: int) -> None:
-    """Draw the legend of a panel below it.
-
-    Parameters
-    ----------
-    ax : Axes
-        Panel.
-    styles : mapping
-        Style of each series.
-    title : str
-        Title of the legend.
-    columns : int
-        Columns of the legend.
-    """
-    add_legend(ax.figure, styles, title, columns, columnspacing=1, handlelength=1.8)
-
-
 def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Draw the fraction of learned replicas by step, a line for each number of training pairs.
 
@@ -106,30 +52,33 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     shares = shares[shares["study"] == "reuse"]
     order = [*sorted(set(shares["N"]) - {0}), *([0] if (shares["N"] == 0).any() else [])]
     figure, ((ax,),) = panels(height=2.6)
-    ends = []
-    for N, colour in zip(order, QUALITATIVE, strict=False):
+    ends = {}
+    for N, style in sequential_styles(order).items():
         line = shares[shares["N"] == N].sort_values("step")
-        ax.fill_between(
-            line["step"], line["ci_low"], line["ci_high"], step="post", color=colour, alpha=0.12
-        )
-        ax.step(line["step"], line["learned_share"], where="post", color=colour)
-        ends.append((line["learned_share"].iloc[-1], f"{pairs(N)} pairs", colour))
+        # Before the first run learns it, the intervals of all lines are one: grey.
+        nobody = line["step"] <= line.loc[line["learned"] == 0, "step"].max()
+        for rows, colour, alpha in (
+            (line[nobody], GREY, 0.12),
+            (line[~nobody.shift(-1, fill_value=False)], style.colour, 0.2),
+        ):
+            ax.fill_between(
+                rows["step"], rows["ci_low"], rows["ci_high"],
+                step="post", color=colour, alpha=alpha, lw=0,
+            )  # fmt: skip
+        ax.step(line["step"], line["learned_share"], where="post", color=style.colour)
+        ends[f"{pairs(N)} pairs"] = line["learned_share"].iloc[-1], style.colour
     last = shares["step"].max()
-    height = -1.0
-    for share, text, colour in sorted(ends, key=lambda end: end[0]):
-        height = max(share, height + 0.075)
-        ax.text(last * 1.04, height, text, color=colour, va="center", fontsize=7.5)
     ax.set(
         xscale="log",
         xlim=(min(100, last / 10), last),
         ylim=(-0.03, 1.03),
-        xlabel=STEP,
+        xlabel=f"{STEP}\nwith exact 95 % intervals, {n_of(*shares['n'])}",
         ylabel="runs that have learned it",
         title=summarise_reuse(shares),
     )
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.yaxis.set_major_formatter(PercentFormatter(1))
-    figure.supxlabel(f"with exact 95 % intervals, {n_of(*shares['n'])}", fontsize=7.5)
+    set_share_axis(ax.yaxis)
+    label_ends(ax, ends)
     return figure
 
 
@@ -160,124 +109,90 @@ def select_decay(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def fate_conditions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw learned replicas by control, frequency and decay, and by the border.
+    """Draw who learned the feature by the last step: by frequency and decay, and by control.
 
-    Inputs: `fate_shares`, `fate_points`. The caption is in `declaration.py`.
+    Inputs: `fate_points`. The caption is in `declaration.py`.
     """
-    shares, points = tables["fate_shares"], tables["fate_points"]
-    at_decay = select_decay(shares)
-    plain = shares[
-        (shares["latents"] == "plain")
-        & (shares["sigma"] > 0)
-        & shares["study"].isin(["reuse", "rarest", "leak"])
-    ]
-    figure, _ = panels(height=6.0)
-    figure.clear()
-    axes = [subfigure.subplots() for subfigure in figure.subfigures(2, 3).flat]
-    a, b, c, d, e, empty = axes
-    empty.set_axis_off()
-
-    reuse = at_decay[at_decay["study"] == "reuse"]
-    controls = shares[shares["study"].isin(["untied", "noiseless"]) & (shares["N"] > 0)]
-    of_control = controls["latents"].where(controls["sigma"] > 0, "noiseless").map(CONTROLS)
-    same = reuse[reuse["N"].isin(controls["N"])]
-    both = pd.concat([same, controls]), pd.concat([same["latents"].map(CONTROLS), of_control])
-    plot_histories(a, *both, list(CONTROLS.values()), "the feature in the pairs", columns=2)
-
-    fresh = at_decay[at_decay["N"] == 0]
-    strong = plain[(plain["lambda"] == plain["lambda"].max()) & (plain["N"] > 0)]
-    strong = strong[strong["N"] == (8192 if (strong["N"] == 8192).any() else strong["N"].min())]
-    for ax, rows, label in ((b, fresh, "fresh pairs"), (c, strong, "strong decay")):
-        frequencies = sorted(set(rows["eps_min"]))
-        plot_histories(ax, rows, rows["eps_min"], frequencies, f"frequency, {label}")
-
-    ends = points[
-        (points["latents"] == "plain")
-        & (points["sigma"] > 0)
-        & points["study"].isin(["reuse", "rarest", "leak"])
-    ]
-    plot_last_step(d, ends[ends["N"] == 0])
-    plot_border(e, points[points["at_once"] < points["n"]])
-    for ax in (a, d):
-        ax.set_ylabel(LEARNED_LABEL)
-    add_panel_letters([a, b, c, d, e])
-    figure.supxlabel(f"fractions with exact 95 % intervals, {n_of(*shares['n'])}", fontsize=7.5)
+    points = add_shares(tables["fate_points"])
+    grids = points["study"].isin(["reuse", "rarest", "leak"])
+    plain = points[grids & (points["latents"] == "plain") & (points["sigma"] > 0)]
+    figure, ((fresh, reused, right),) = panels(1, 3, height=2.4, width_ratios=[1.1, 1.1, 1])
+    N = PAIRS if PAIRS in set(plain["N"]) else plain["N"].max()
+    for ax, number, title in (
+        (fresh, 0, "fresh pairs"),
+        (reused, N, f"{N:,} pairs that come back"),
+    ):
+        rows = plain[plain["N"] == number].assign(series=plain["lambda"])
+        styles = sequential_styles(sorted(set(rows["series"])))
+        plot_lines(ax, rows, "eps_min", "share_learned", styles, bounds=(0, 1))
+        set_share_axis(ax.yaxis)
+        ax.set(ylim=(-0.04, 1.04), xlabel=EPS, title=title)
+        ends = rows.sort_values("eps_min").groupby("series")["mean"].last()
+        names = {f"decay {decay:g}": (y, styles[decay].colour) for decay, y in ends.items()}
+        label_ends(ax, names)
+    fresh.set_ylabel("runs that have learned it\nby the last step")
+    control = points["study"].isin(["untied", "noiseless"]) & (points["N"] > 0)
+    same = plain[(plain["study"] == "reuse") & (plain["N"] == N)]
+    same = same[same["lambda"].isin(points.loc[control, "lambda"])]
+    rows = pd.concat([same, points[control & (points["N"] == N)]])
+    rows["series"] = rows["latents"].where(rows["sigma"] > 0, "noiseless").map(CONTROLS)
+    order = [name for name in CONTROLS.values() if name in set(rows["series"])]
+    look = SeriesStyle(RARE, "o")
+    plot_points(
+        right, rows.assign(place=rows["series"], series=""), "share_learned", "place", {"": look},
+        order=order, horizontal=True,
+    )  # fmt: skip
+    set_share_axis(right.xaxis)
+    right.set(xlim=(-0.04, 1.04), title=f"controls, {N:,} pairs")
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*points['n'])}", fontsize=7.5)
     return figure
 
 
 def fate_draws(table: pd.DataFrame) -> Figure:
     """Draw the fraction of learned replicas by what comes back of a sample, from `fate_mechanism`.
 
-    A row for each way of drawing, a mark for each number of training pairs.
+    A row for each way of drawing and number of training pairs, and a band for fresh pairs.
     """
-    ways = [name for name in DRAWS if name in set(table["latents"])]
-    numbers = sorted(set(table["N"]) - {0})
-    figure, ((ax,),) = panels(height=0.32 * len(ways) + 0.9)
-    fresh = table[table["N"] == 0]
-    for i, N in enumerate(numbers):
-        rows = table[table["N"] == N].set_index("latents")
-        shown = [name for name in ways if name in rows.index]
-        share = rows.loc[shown, "learned"] / rows.loc[shown, "n"]
-        ax.errorbar(
-            share,
-            [ways.index(name) + 0.2 * (i - (len(numbers) - 1) / 2) for name in shown],
-            xerr=[share - rows.loc[shown, "ci_low"], rows.loc[shown, "ci_high"] - share],
-            fmt=MARKERS[i],
-            color=QUALITATIVE[i],
-            label=f"{N:,} pairs",
-        )
-    for row in fresh.itertuples():
-        ax.axvspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0)
-        ax.axvline(row.learned / row.n, color=GREY, lw=0.7, label="fresh pairs")
+    rows = table[table["N"] > 0].assign(
+        mean=table["learned"] / table["n"], series="", place=table["latents"].map(DRAWS)
+    )
+    if rows["N"].nunique() > 1:
+        rows["place"] += rows["N"].map(", {:,}".format)
+    order = [name for way in DRAWS.values() for name in rows["place"].unique() if way in name]
+    figure, ((ax,),) = panels(height=0.26 * len(order) + 0.8)
+    look = SeriesStyle(RARE, "o")
+    plot_points(ax, rows, "share", "place", {"": look}, order=order, horizontal=True)
+    for row in table[table["N"] == 0].itertuples():
+        ax.axvspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0, zorder=0)
+        ax.axvline(row.learned / row.n, color=GREY, lw=0.7, zorder=0)
+        ax.text(row.ci_high, -0.45, " fresh pairs", color="0.35", va="center")
     ax.set(
-        yticks=range(len(ways)),
-        yticklabels=[DRAWS[name] for name in ways],
         xlim=(-0.02, 1.02),
-        ylim=(len(ways) - 0.5, -0.5),
         xlabel=f"runs that learn it by step {table['T'].max():,}, exact 95 % intervals,"
         f" {n_of(*table['n'])}",
+        title=summarise_draws(rows, table[table["N"] == 0]),
     )
-    ax.xaxis.set_major_formatter(PercentFormatter(1))
-    handles, labels = ax.get_legend_handles_labels()
-    add_legend(figure, dict(zip(labels, handles, strict=True)))
+    set_share_axis(ax.xaxis)
     return figure
 
 
-def plot_last_step(ax: Axes, points: pd.DataFrame) -> None:
-    """Plot fractions at the last step against frequency, one line for each decay."""
+def summarise_draws(rows: pd.DataFrame, fresh: pd.DataFrame) -> str:
+    """Say in one line from which ways of drawing more runs are shown to learn than from fresh."""
+    if len(fresh) and len(rows):
+        more = rows[rows["ci_low"] > fresh["ci_high"].iloc[0]]["place"]
+        if 0 < len(more) < len(rows):
+            return f"More runs learn it than from fresh pairs only with {' or '.join(more)}"
+    return "Runs that learn the rare feature, by what comes back of a pair"
+
+
+def add_shares(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points with the share of runs that learned by the last step, and its interval."""
     learned = points["at_once"] + points["late"]
     ends = [clopper_pearson(*row) for row in zip(learned, points["n"], strict=True)]
-    table = points.assign(
-        mean=learned / points["n"],
-        ci_low=[low for low, _ in ends],
-        ci_high=[high for _, high in ends],
-    )
-    styles = assign_styles(map(str, sorted(set(table["lambda"]))), {})
-    table = table.assign(series=table["lambda"].astype(str))
-    plot_lines(
-        ax, table[["series", "eps_min", *ESTIMATED]], "eps_min", "learned", styles, bounds=(0, 1)
-    )
-    ax.set(ylim=(-0.03, 1.03), xlabel=EPS)
-    legend(ax, styles, "decay, fresh pairs", columns=2)
+    low, high = zip(*ends, strict=True) if ends else ((), ())
+    return points.assign(mean=learned / points["n"], ci_low=low, ci_high=high)
 
 
-def plot_border(ax: Axes, points: pd.DataFrame) -> None:
-    """Plot the fraction of replicas that learn late against the border.
-
-    Replicas that learned at once are left out; an infinite border is drawn at the right.
-    """
-    fraction = points["late"] / (points["n"] - points["at_once"])
-    finite = points["border"].replace(np.inf, np.nan)
-    rightmost = 2 * max(finite.max(), 1.0)
-    styles = {
-        "that come back": SeriesStyle(QUALITATIVE[2], MARKERS[0], "none"),
-        FRESH: SeriesStyle(QUALITATIVE[1], MARKERS[3], "none"),
-    }
-    groups = (points["N"] > 0, points["N"] == 0)
-    for (name, style), rows in zip(styles.items(), groups, strict=True):
-        ax.plot(finite[rows].fillna(rightmost), fraction[rows], **style.line, label=name)
-    ax.axvline(1, color=GREY, lw=0.7)
-    ax.set(xscale="log", ylim=(-0.03, 1.03), xlabel=BORDER)
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_ylabel("fraction that learns late")
-    legend(ax, styles, "training pairs", columns=1)
+def set_share_axis(axis: Axis) -> None:
+    """Make an axis one of shares, in percent."""
+    axis.set_major_formatter(PercentFormatter(1))

@@ -26,37 +26,15 @@ SCHEMAS, STAGES = "studies.fine_labels.tables", "studies.fine_labels"
 CROSSING_TABLES = ("fine_labels_crossing", "fine_labels_crossing_heads")
 FIGURES = {
     "fine_labels_errors": (
-        ("fine_labels_errors",),
-        "(a) Errors on easy and on hard samples against the number of subclasses k, with coarse and"
-        " with fine labels. (b) Errors on hard samples against R, the ratio of the responses to"
-        " distractors and to subclasses in a coarse network, with the closed form. Compare coarse"
-        " with fine labels at each k, and errors of equal R between values of k.",
-    ),
-    "fine_labels_growth": (
-        ("fine_labels_trajectories",),
-        "Against training step: ratio of the displacements of subclass and common detectors, both"
-        " displacements at the primary k, and bias over displacement. With coarse labels the ratio"
-        " starts at its closed form and stays near 1/k.",
-    ),
-    "fine_labels_probes": (
-        ("fine_labels_heads",),
-        "Error of linear heads on frozen detectors against their penalty, by the fraction of hard"
-        " samples that they are fitted on, for four kinds of labels. With coarse labels the"
-        " response to subclasses is weak, not absent: what a head finds depends on its penalty.",
-    ),
-    "fine_labels_granularity": (
-        ("fine_labels_errors", "fine_labels_heads"),
-        "Error on hard samples against the number of classes of a superclass, by the maximum rule"
-        " and by linear heads: unions of subclasses, the subclasses, parts of them, and classes"
-        " that are independent of them. More classes help only where they follow the subclasses.",
+        ("fine_labels_summary",),
+        "Errors on easy and on hard samples against the number of subclasses k, with coarse and"
+        " with fine labels. Compare coarse with fine labels at each k.",
     ),
     "fine_labels_crossing": (
         ("fine_labels_heads", *CROSSING_TABLES),
-        "Contrastive encoders between networks with coarse and with fine labels. Error of linear"
-        " heads on hard samples against the number of subclasses, by positive pair with a bias (a)"
-        " and without (b), and by mask (c); mean cosine of two embeddings (d). Compare each kind of"
-        " positive pair with both supervised curves, and look for effects of the mask and of the"
-        " bias.",
+        "Contrastive encoders between networks with coarse and with fine labels: error of linear"
+        " heads on hard samples against the number of subclasses, by positive pair, with a bias and"
+        " without. Compare each kind of positive pair with both supervised curves.",
     ),
 }
 """Tables and caption of each figure of the networks."""
@@ -104,20 +82,12 @@ SWEEP_PHOTOGRAPHS = Stage(
     ("sweeps.parquet",),
     (IMAGE_DATA, REPRESENT),
 )
-SWEEP_CAPTIONS = {
-    "granularity": (
-        "Error of the coarse task on validation images against the number of classes in"
-        " pretraining, minus that of the baseline, which is pretrained on the superclasses; means"
-        " over seeds with 95 % intervals. The last panel is Table 1 of the paper, with its printed"
-        " standard deviations. Look for labels below zero, and compare the directions with the"
-        " paper's; its levels are of other images and networks."
-    ),
-    "checkpoints": (
-        "Error of the coarse task after fine-tuning against epochs of pretraining; the last panel"
-        " is Table 2 of the paper. Compare late checkpoints with early ones."
-    ),
-}
-"""Caption of each figure of a granularity sweep."""
+SEE_SWEEP = (
+    "Error of the coarse task on validation images by the labels of the pretraining, minus that of"
+    " the baseline, which is pretrained on the superclasses; means over seeds with 95 % intervals."
+    " Open marks are the nearest rows of Table 1 of the paper, whose levels are of other images and"
+    " networks. Compare the directions with the paper's."
+)
 FINDINGS_TABLES = (
     "fine_labels_summary",
     "fine_labels_heads",
@@ -167,10 +137,9 @@ def build_outputs(section: FineLabels) -> StudyOutputs:
             tables=(f"{name}_errors",),
             study=name,
         )
-        for kind, caption in SWEEP_CAPTIONS.items():
-            figures[f"{name}_{kind}"] = Figure(
-                (f"{name}_errors",), caption, f"{GRANULARITY}.figures", kind, {"sweep": sweep}
-            )
+        figures[f"{name}_granularity"] = Figure(
+            (f"{name}_summary",), SEE_SWEEP, f"{GRANULARITY}.figures", "granularity"
+        )
     page = Page(
         "fine-grained labels", f"{STAGES}.findings:answer", FINDINGS_TABLES, sections, shown
     )

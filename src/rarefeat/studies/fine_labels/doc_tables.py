@@ -8,7 +8,7 @@ import pandas as pd
 from rarefeat.core.statistics import UNBOUNDED, student_interval
 from rarefeat.studies.fine_labels.config import RIDGE
 from rarefeat.studies.fine_labels.granularity.aggregate import BASELINE as COARSE_LABELS
-from rarefeat.studies.fine_labels.granularity.figures import KINDS
+from rarefeat.studies.fine_labels.granularity.aggregate import KINDS
 from rarefeat.studies.fine_labels.granularity.paper_values import BASELINE, TABLE_1
 
 COARSE = "subclass-1"

@@ -66,21 +66,11 @@ FIGURES = {
         " See whether the rare features have a neuron.",
     ),
     "arms": Figure(
-        ("paper.arms_summary", "direct.arms_summary"),
-        "What each way of pruning changes at one noise level: the difference to the dense arm on"
-        " the same seeds and draws, with its interval. An interval that crosses the grey line of"
-        " zero does not show an effect.",
-    ),
-    "cross_check": Figure(
-        ("cross_check",),
-        "The two simulators of one law at the same cells with other seeds: how far their means are"
-        " apart (a to d), and every p-value of their comparison against uniform ones (e), where a"
-        " curve above the diagonal would say that they differ.",
-    ),
-    "neighbour_regime": Figure(
-        ("paper.arms_grid", "neighbour.arms_grid", "without_bias.arms_grid"),
-        "The regime of the paper's grid beside a neighbouring one and beside itself without a bias:"
-        " see which conclusions belong to the regime and which do not.",
+        ("paper_trends", "direct_trends"),
+        "The largest \\|cos\\| of any neuron with the rare feature at the lowest and at the highest"
+        " frequency of the grid, without a mask and with each, and beside it how many neurons are"
+        " aligned with it: copies of a neuron that is there. The numbers are what a mask changes at"
+        " the same seed, averaged over all frequencies, with its 95 % interval.",
     ),
     "trajectories": Figure(
         ("paper.arms_trajectories",),
@@ -131,10 +121,9 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
     biases = {name: section.studies[name] for name in PRINTED_BIAS}
     printed_bias = Figure(
         tuple(f"{name}_grid" for name in PRINTED_BIAS),
-        "What Figures 1 to 4 show, at one noise level, under the bias of the grid (0.2 times the"
-        " printed one) and under the printed one, kept in proportion to the norm (follow) or"
-        " growing (grow). See at which frequencies each learns the rare feature, and what the"
-        " frequent ones lose.",
+        "The largest \\|cos\\| of any neuron with the rare feature against how rare it is, under the"
+        " bias of the grid and under the printed one, in proportion to the norm or growing. See"
+        " from which frequency on each learns the rare feature.",
         sections={"studies": biases},
     )
     user_figures = {

@@ -28,6 +28,7 @@ from rarefeat.figures.labels import (
 from rarefeat.figures.panels import (
     draw_zero_line,
     finish_figure,
+    label_ends,
     paired_differences,
     panels,
     plot_lines,
@@ -37,19 +38,25 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.style import (
     COLUMN,
+    FREQUENT,
     GREY,
+    RARE,
     STYLES,
     SeriesStyle,
     assign_styles,
     sequential_styles,
 )
 from rarefeat.run.job import Job
+from rarefeat.studies.imbalance.doc_tables import bias_levels
 
 Tables = Mapping[str, pd.DataFrame]
-FOUR = ("aligned_neurons", "max_alignment", "cosine_similarity_balanced", "regression_mse_balanced")
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 BEYOND, END = "^", 1.15
 BIASLESS = "dense, without a bias"
+ENDS = {"at_lowest": SeriesStyle(RARE, "o"), "at_highest": SeriesStyle(FREQUENT, "s")}
+END_NAMES = {"at_lowest": "at the lowest frequency", "at_highest": "at the highest"}
+LITTLE = 0.05
+"""Change of a cosine that the title of a figure calls at most so much."""
 
 
 def fate(tables: Tables, job: Job) -> Figure:
@@ -289,170 +296,88 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     )
 
 
-def four(table: pd.DataFrame, shown: dict[str, SeriesStyle], axes: np.ndarray, label: str) -> None:
-    """Plot estimated differences over eps_min, a panel for each of the four metrics.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Rows with `metric`, `eps_min`, `series`, an estimate and its interval.
-    shown : dict
-        Style of each series.
-    axes : ndarray of Axes of shape (2, 2)
-        Panels.
-    label : str
-        Beginning of the label of each y axis.
-    """
-    for ax, metric in zip(axes.flat, FOUR, strict=True):
-        plotted = quantity(metric)
-        draw_zero_line(ax)
-        plot_points(
-            ax,
-            table[table["metric"] == metric],
-            "eps_min",
-            "value",
-            shown,
-            bounds=plotted.difference,
-        )
-        set_x_margins(ax, table["eps_min"])
-        ax.set_ylabel(label + (plotted.short or plotted.symbol))
-    setp(axes[-1], xlabel=EPS)
-    for ax in axes[0]:
-        ax.tick_params(labelbottom=False)
-
-
 def arms(tables: Tables, job: Job) -> Figure:
-    """Plot the paired difference to dense of each way of pruning at one noise level.
+    """Plot the largest cosine under each mask on the whole scale, and its copies of a neuron.
 
     Pruning by weight comes from the study under the direct simulator, which alone can have it, with
     that study's seeds.
     """
-    paper, direct = (
-        add_series_column(table[table["metric"].isin(FOUR)]) for table in tables.values()
+    paper, direct = (table[table["grid"] == "arms"] for table in tables.values())
+    rows = pd.concat(
+        [paper[~paper["arm"].isin(UNTRAINED)], direct[direct["arm"] == "pruned_weight"]]
     )
-    table = pd.concat(
-        [paper[~paper["arm"].isin(("dense", *UNTRAINED))], direct[direct["arm"] == "pruned_weight"]]
-    )
-    columns = {"paired_difference": "mean", "paired_ci_low": "ci_low", "paired_ci_high": "ci_high"}
-    table = table.drop(columns=[*columns.values()], errors="ignore").rename(columns=columns)
-    shown = assign_styles(dict.fromkeys(table["series"]))
-    figure, axes = panels(2, 2, 4.0)
-    four(table, shown, axes, "change of ")
-    figure.align_ylabels()
-    counts = {name: n_of(*rows["n"]) for name, rows in table.groupby("series")}
-    entries = {
-        f"{arm_label(name)}, {counts[name]}": look.without_line for name, look in shown.items()
-    }
-    return finish_figure(
-        figure, axes.flat, entries, f"difference to dense at the same seed, {INTERVALS}"
-    )
-
-
-def cross_check(tables: Tables, job: Job) -> Figure:
-    """Plot the differences of the two simulators, and all p-values against uniform ones."""
-    (tests,) = tables.values()
-    # At the noise level with most points; the p-values are those of every level.
-    sigma = tests.groupby("sigma")["eps_min"].nunique().idxmax()
-    at_sigma = add_series_column(tests[(tests["sigma"] == sigma) & ~tests["arm"].isin(UNTRAINED)])
-    shown = assign_styles(sorted(set(at_sigma["series"])))
-    figure, axes = panels(2, 3, 4.0)
-    four(
-        at_sigma.rename(columns={"difference": "mean"}),
-        shown,
-        axes[:, :2],
-        "reduced \N{MINUS SIGN} direct:\n",
-    )
-    axes[0, 2].remove()
-    ax = axes[1, 2]
-    ax.remove()
-    ax = figure.add_subplot(axes[0, 2].get_gridspec()[:, 2])
-    p_values = np.sort(tests["p_value"])
-    ax.plot([0, 1], [0, 1], color="0.5", lw=0.8, ls="--")
-    ax.step(
-        [0, *p_values, 1],
-        [*np.arange(len(p_values) + 1) / len(p_values), 1],
-        where="post",
-        color="black",
-    )
-    ax.set(ylabel="share of tests below", xlim=(0, 1), ylim=(0, 1), box_aspect=1)
-    ax.set_xlabel(
-        f"p-value (Mann-Whitney),\n{len(tests)} tests, {(~tests['agrees']).sum()} rejected after"
-        " Holm"
-    )
-    counts = (
-        rf"{n_of(*tests['n_reduced'].unique())} reduced, {n_of(*tests['n_direct'].unique())} direct"
-    )
-    entries = {arm_label(name): look.without_line for name, look in shown.items()}
-    entries |= {
-        "distribution of the p-values": SeriesStyle("black"),
-        "uniform": SeriesStyle("0.5", dash="--"),
-    }
-    return finish_figure(
-        figure,
-        (*axes[:, :2].flat, ax),
-        entries,
-        f"difference of the means and its 95 % interval, {counts}",
-    )
-
-
-def neighbour_regime(tables: Tables, job: Job) -> Figure:
-    """Plot the paper's grid beside its neighbouring regime, and without a bias."""
-    names = ("paper's grid", "neighbouring regime", "without a bias")
-    table = pd.concat(
-        table.assign(regime=name) for name, table in zip(names, tables.values(), strict=True)
-    )
-    table = table[table["arm"].isin(("dense", "pruned_neuron"))]
-    table["series"] = table["regime"] + ", " + table["arm"].map(arm_label)
-    shown = {}
-    for (name, arm, series), rows in table.groupby(["regime", "arm", "series"], sort=False):
-        look = dict(zip(names, (STYLES[0], STYLES[1], STYLES[4]), strict=True))[name]
-        dense = arm == "dense"
-        shown[series] = (
-            look.replace(filled=dense, dash="-" if dense else (0, (2, 1.5))),
-            n_of(rows["seed"].nunique()),
+    names = {arm: arm_label(arm) for arm in rows["arm"].unique()}
+    names |= {"dense": "without a mask"} if "dense" in names else {}
+    places = {arm: -place for place, arm in enumerate(names)}
+    height = 0.8 + 0.26 * len(names)
+    figure, ((left, right),) = panels(1, 2, height, sharey=True, width_ratios=[3, 1])
+    cosines = rows[rows["metric"] == "max_alignment"].set_index("arm")
+    for column, look in ENDS.items():
+        left.plot(cosines[column], cosines.index.map(places), **look.without_line.line)
+        left.text(
+            cosines[column].iloc[0],
+            0.45,
+            END_NAMES[column],
+            color=look.colour,
+            ha="left" if column == "at_lowest" else "right",
         )
-    figure, axes = panels(2, 2, 4.2, sharex=True)
-    for ax, metric in zip(axes.flat, FOUR, strict=True):
-        plotted = quantity(metric)
-        plot_lines(
-            ax,
-            table,
-            "eps_min",
-            metric,
-            {series: look for series, (look, _) in shown.items()},
-            bounds=plotted.range,
-        )
-        ax.set_ylabel(plotted.short or plotted.symbol)
-        set_y_range(ax, plotted)
-    set_x_margins(axes[0, 0], table["eps_min"])
-    setp(axes[-1], xlabel=EPS)
-    figure.align_ylabels()
-    entries = {f"{series}, {n}": look for series, (look, n) in shown.items()}
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
+    for arm, row in cosines.dropna(subset="paired_difference").iterrows():
+        change = "{paired_difference:+.4f} [{paired_ci_low:+.4f}, {paired_ci_high:+.4f}]"
+        left.text(0.5, places[arm], change.format(**row), ha="center", va="center", fontsize=7)
+    copies = rows[rows["metric"] == "aligned_neurons"].set_index("arm")
+    right.plot(
+        copies["at_highest"], copies.index.map(places), **ENDS["at_highest"].without_line.line
+    )
+    left.set(
+        xlim=(-0.04, 1.04),
+        ylim=(min(places.values()) - 0.5, 0.9),
+        xlabel="largest cosine with the rare feature; as numbers what the\nmask changes, mean over"
+        f" all frequencies, {n_of(*cosines['n'])}",
+        title=summarise_masks(cosines),
+    )
+    left.set_yticks(list(places.values()), list(names.values()))
+    right.set(xlim=(0, None), xlabel="neurons aligned with it,\nhighest frequency", title="copies")
+    right.margins(x=0.1)
+    return figure
+
+
+def summarise_masks(cosines: pd.DataFrame) -> str:
+    """Say in one line how much the masks are shown to change the largest cosine at most."""
+    ends = cosines[["paired_ci_low", "paired_ci_high"]].dropna().abs().to_numpy()
+    if ends.size and ends.max() < LITTLE:
+        return f"No mask changes the largest cosine by more than {ends.max():.1g} on average"
+    return "The largest cosine with the rare feature, with and without a mask"
 
 
 def printed_bias(tables: Tables, job: Job) -> Figure:
-    """Plot what Figures 1 to 4 show under the bias of the grid and under the printed one."""
+    """Plot the largest cosine under the bias of the grid and under the printed one."""
     studies = job.config_section("studies", dict[str, Study])
-    rows = []
-    for name, table in tables.items():
-        bias = studies[name.removesuffix("_grid")].training.bias
-        rows.append(table.assign(series=f"share {bias.share:g}, {bias.rule}"))
-    table = pd.concat(rows)
-    shared = set.intersection(*(set(one["nsr"]) for one in tables.values()))
-    table = table[(table["arm"] == "dense") & (table["nsr"] == max(shared))]
-    shown = assign_styles(dict.fromkeys(table["series"]))
-    figure, axes = panels(2, 2, 4.2, sharex=True)
-    for ax, metric in zip(axes.flat, FOUR, strict=True):
-        plotted = quantity(metric)
-        plot_lines(ax, table, "eps_min", metric, shown, bounds=plotted.range)
-        ax.set_ylabel(plotted.short or plotted.symbol)
-        set_y_range(ax, plotted)
-    set_x_margins(axes[0, 0], table["eps_min"])
-    setp(axes[-1], xlabel=EPS)
-    figure.align_ylabels()
-    note = f"{INTERVALS}, {seeds_of(table)}, {nsr_of(table)}"
-    return finish_figure(figure, axes.flat, shown, note)
+    table = bias_levels(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
+    table = table[table["metric"] == "max_alignment"]
+    largest = max(study.training.bias.share for study in studies.values())
+    names = {}
+    for name in dict.fromkeys(table["study"]):
+        bias = studies[name].training.bias
+        words = {"follow": "with the norm", "grow": "growing"}.get(bias.rule, bias.rule)
+        times = "" if bias.share == largest else f"{bias.share / largest:g} times the "
+        names[name] = f"{times}printed bias,\n{words}"
+    styles = {
+        series: STYLES[place] for series, place in zip(names.values(), (0, 4, 5), strict=False)
+    }
+    table = table.assign(series=table["study"].map(names))
+    figure, ((ax,),) = panels(height=2.3)
+    plot_lines(ax, table, "eps_min", "value", styles, bounds=(0, 1))
+    set_x_margins(ax, table["eps_min"])
+    ax.set(
+        ylim=(-0.04, 1.04),
+        xlabel=f"{EPS}\n{INTERVALS}, {n_of(*table['n'])}",
+        ylabel=quantity("max_alignment").symbol,
+        title="The largest cosine with the rare feature, by bias",
+    )
+    last = table[table["eps_min"] == table["eps_min"].max()].set_index("series")["mean"]
+    ends = {series: (mean, styles[series].colour) for series, mean in last.items()}
+    label_ends(ax, ends, least=0.18)
+    return figure
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:

@@ -1,6 +1,5 @@
 """Outputs of the study of long-tailed images."""
 
-from rarefeat.config.names import merge_unique
 from rarefeat.studies.long_tail.config import LongTail, inherit
 from rarefeat.study_kind import (
     IMAGE_PRETRAIN,
@@ -17,22 +16,16 @@ from rarefeat.study_kind import (
 STAGE = "studies.long_tail.aggregate"
 TABLES = ("longtail", "longtail_classes", "longtail_summary", "longtail_trajectories")
 SEE = (
-    "Long-tailed images, against the imbalance ratio rho: what each arm gains over the dense one at"
-    " the same seed, in accuracy of a linear probe on balanced images (a) and in Delta_20, accuracy"
-    " on the head less the tail classes (b); that accuracy itself (c); and accuracy of nearest"
-    " neighbours over training (d). See whether the interval of a gain leaves the line of zero."
-)
-SEE_GAINS = (
-    "Long-tailed images at the largest rho, a column for each update under the mask: accuracy of a"
-    " few-shot probe over the training, its gain over the dense arm at the same seed, and that gain"
-    " of the linear probe on balanced images, class by class, against the number of images of the"
-    " class. See whether a gain appears late, or in the rare classes alone."
+    "Long-tailed images: what each mask gains over the dense arm at the same seed, in accuracy of a"
+    " linear probe on balanced images over all classes, over the most frequent third and over the"
+    " rarest. See whether an interval leaves the line of zero. Last, if it was trained, dense on as"
+    " many images in equal classes: what there was to gain."
 )
 
 
 def build_outputs(section: LongTail) -> StudyOutputs:
     """Return the tables and figures of each study, tables of all studies, and Table 2."""
-    tables, figures, gains = {}, {}, {}
+    tables, figures = {}, {}
     for name, study in section.studies.items():
         courses = (f"{name}.longtail_trajectories", f"{name}.longtail_classes")
         read = {
@@ -48,11 +41,10 @@ def build_outputs(section: LongTail) -> StudyOutputs:
             f"{name}.{table}": table_from(f"{STAGE}:{table}", **options, study=name)
             for table, options in read.items()
         }
-        figures[f"longtail_{name}"] = Figure(
-            (f"{name}.longtail_summary", f"{name}.longtail_trajectories"), SEE, function="longtail"
-        )
         if any(arm.arm != "dense" for arm in study.arms):
-            gains[f"longtail_{name}_gains"] = Figure(courses, SEE_GAINS, function="gains")
+            figures[f"longtail_{name}"] = Figure(
+                (f"{name}.longtail_summary",), SEE, function="longtail"
+            )
     schemas = {table: f"studies.long_tail.tables:{table.upper()}" for table in TABLES}
     sources = {table: [f"{name}.{table}" for name in section.studies] for table in TABLES}
     tables |= concatenated_tables("concat_long_tail", schemas, sources)
@@ -61,7 +53,7 @@ def build_outputs(section: LongTail) -> StudyOutputs:
         f"long_tail_{name}": page(f"long-tailed images: {name}", section, f"{name}.")
         for name in section.studies
     }
-    return StudyOutputs(tables, merge_unique("figures", figures, gains), pages)
+    return StudyOutputs(tables, figures, pages)
 
 
 def page(title: str, section: LongTail, prefix: str = "", shown: tuple[str, ...] = ()) -> Page:

@@ -29,10 +29,10 @@ def build_outputs(section: Scaling) -> StudyOutputs:
         ),
     }
     figure = Figure(
-        sizes,
-        "How the sets of the theory grow with the number of features d, at initialisation and after"
-        " training, with lines of the exponent that each bound allows. See whether the points run"
-        " on the side that the bound allows.",
+        ("scaling_exponents",),
+        "Every exponent in the number of features d that the theory bounds, minus its bound, with"
+        " its 95 % interval: as printed, and with the logarithm that the paper drops. Positive is"
+        " the side that the bound allows. See which intervals lie on the other side.",
     )
     page = Page(
         "across sizes",

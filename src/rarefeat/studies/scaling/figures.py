@@ -1,143 +1,68 @@
-"""The figure of the scaling study."""
+"""The figure of the scaling study: every fitted exponent beside its bound."""
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter, NullLocator
 
-from rarefeat.figures.labels import n_of, quantity
-from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points
-from rarefeat.figures.style import MARKERS, SeriesStyle, sequential_styles
+from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points
+from rarefeat.figures.style import STYLES
 from rarefeat.run.job import Job
-from rarefeat.studies.scaling.exponent_bounds import bounds
 
-BOUND = (0, (4, 2))
-
-
-class PlainLogFormatter(LogFormatter):
-    """Labels of a logarithmic axis without powers of ten."""
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        """Return the label of a tick, empty where it gets none."""
-        return f"{x:g}" if super().__call__(x, pos) else ""
-
-
-def bound(ax: Axes, first: pd.Series, last: float, exponent: float, look: SeriesStyle) -> None:
-    """Plot a power law of the bound's exponent from the first point to the last d.
-
-    Parameters
-    ----------
-    ax : Axes
-        Panel.
-    first : Series
-        First point, with `d` and `mean`.
-    last : float
-        Last d.
-    exponent : float
-        Exponent of the bound.
-    look : SeriesStyle
-        Style whose colour the line has.
-    """
-    ends = np.array([first["d"], last])
-    ax.plot(ends, first["mean"] * (ends / ends[0]) ** exponent, color=look.colour, ls=BOUND, lw=0.8)
+QUANTITIES = {
+    "lucky_probability": "lucky neurons",
+    "ordinary_features": "ordinary features, mean",
+    "largest_features": "ordinary features, most",
+    "pure_minority_share": "pure neurons",
+    "single_minority_share": "neurons with it alone",
+    "learned_features": "learned features",
+}
+"""Names of the quantities of `scaling_exponents`: the first three before training."""
+SERIES = {"every d": STYLES[0].without_line, "upper half of d": STYLES[2].without_line}
 
 
 def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot sets of Definition B.1 at initialisation and after training against d.
+    """Plot how far each fitted exponent is on the side that its bound allows.
 
-    Lines have the slopes of the paper's bounds.
+    Inputs: `scaling_exponents`. Right, without the factor 1 / sqrt(log d) that the paper drops.
     """
-    lucky_sets, trained = tables.values()
-    colours = sequential_styles(sorted(lucky_sets["ratio"].unique()))
-    powers = dict(zip(sorted(trained["d1_power"].unique()), MARKERS, strict=False))
-    figure, axes = panels(2, 2, 5.0, sharex="row")
-    for ax, value, name in (
-        (axes[0, 0], "lucky_probability", "lucky"),
-        (axes[0, 1], "ordinary_features", "ordinary"),
+    (fits,) = tables.values()
+    sign = fits["bound_side"].map({"at least": 1, "at most": -1})
+    ends = {
+        name: sign * (fits[column] - fits["bound"])
+        for name, column in (("mean", "exponent"), ("low", "ci_low"), ("high", "ci_high"))
+    }
+    fits = fits.assign(
+        mean=ends["mean"],
+        ci_low=ends["low"].where(sign > 0, ends["high"]),
+        ci_high=ends["high"].where(sign > 0, ends["low"]),
+        place=[name_fit(row) for row in fits.to_dict("records")],
+    )
+    fits["series"] = name_ranges(fits)
+    order = list(dict.fromkeys(fits["place"]))
+    figure, axes = panels(1, 2, 1.1 + 0.19 * len(order), sharey=True)
+    for ax, power, title in zip(
+        axes[0], (0.0, -0.5), ("as printed", "with the logarithm"), strict=True
     ):
-        columns = {value: "mean", f"{name}_ci_low": "ci_low", f"{name}_ci_high": "ci_high"}
-        rows = lucky_sets[lucky_sets[value] > 0].rename(columns=columns).sort_values("d")
-        plot_lines(ax, rows, "d", "value", colours, series_column="ratio")
-        for ratio, points in rows.groupby("ratio"):
-            bound(
-                ax, points.iloc[0], points["d"].max(), bounds(ratio)[value].exponent, colours[ratio]
-            )
-    axes[0, 0].set_ylabel("probability that a neuron is\nlucky for one feature, $t = 0$")
-    axes[0, 1].set_ylabel(r"$E\,|\mathcal{N}_i|$ at $t = 0$")
+        # A bound from above has no logarithm: it is the same on both sides.
+        rows = fits[(fits["log_power"] == power) | (fits["bound_side"] == "at most")]
+        plot_points(ax, rows, "distance", "place", SERIES, order=order, horizontal=True, dodge=0.4)
+        draw_zero_line(ax, vertical=True)
+        within = rows["ci_high"] >= 0
+        ax.set(title=f"{title}: {within.sum()} of {len(rows)} agree")
+        ax.set_xlabel("exponent in $d$ minus its bound;\n$\\rightarrow$ on the allowed side")
+        ax.grid(axis="y", lw=0.3)
+    add_legend(figure, SERIES, "fitted exponent and 95 % interval")
+    return figure
 
-    share = trained.assign(pure_minority_share=trained["pure_minority_neurons"] / trained["m"])
-    both = share[["ratio", "d1_power"]].apply(tuple, axis=1)
-    styles = {pair: colours[pair[0]].replace(marker=powers[pair[1]]) for pair in sorted(set(both))}
-    # A point for each size (d, m), and series side by side.
-    same = share.groupby(["d", "ratio", "d1_power"])["m"].rank("dense") - 1
-    place = share["d"] * 1.012 ** (both.map(list(styles).index) - len(styles) + 1 + same / 4)
-    share = share.assign(series=both.map(str), place=place)
-    for ax, value in ((axes[1, 0], "pure_minority_share"), (axes[1, 1], "learned_features")):
-        plotted = quantity(value)
-        # A logarithmic axis cannot show a mean of 0, nor the lower end of an interval that holds 0.
-        plot_points(
-            ax,
-            share,
-            "place",
-            value,
-            {str(pair): look for pair, look in styles.items()},
-            bounds=plotted.range,
-            dodge=0,
-        )
-        for (ratio, power), look in styles.items():
-            means = (
-                share[both == (ratio, power)]
-                .groupby(["d", "m"])[value]
-                .mean()
-                .rename("mean")
-                .reset_index()
-            )
-            means = means[means["mean"] > 0]
-            if len(means):
-                bound(ax, means.iloc[0], means["d"].max(), bounds(ratio)[value].exponent, look)
-        ax.set_ylim(
-            bottom=0.5
-            * min(
-                share.groupby(["series", "place"])[value].mean().loc[lambda mean: mean > 0],
-                default=0.1,
-            )
-        )
-        ax.set_ylabel(plotted.symbol)
-    counted = lucky_sets[
-        lucky_sets["d"].isin(trained["d"]) & lucky_sets["ratio"].isin(trained["ratio"])
-    ]
-    for ratio, rows in counted[counted["lucky_probability"] > 0].sort_values("d").groupby("ratio"):
-        axes[1, 0].plot(rows["d"], rows["lucky_probability"], color=colours[ratio].colour)
 
-    for ax, table in zip(axes.flat, (lucky_sets, lucky_sets, trained, trained), strict=True):
-        ax.set(xscale="log", yscale="log", xlabel="number of features $d$")
-        values = sorted(table["d"].unique())
-        # A label needs a twelfth of the axis.
-        ticks = [values[-1]]
-        for d in reversed(values):
-            ticks += [d] if np.log(ticks[-1] / d) > np.log(values[-1] / values[0]) / 12 else []
-        ax.set_xticks(ticks, labels=ticks)
-        ax.xaxis.set_minor_locator(NullLocator())
-    for ax in axes[:, 1]:
-        ax.yaxis.set_major_formatter(PlainLogFormatter())
-        ax.yaxis.set_minor_formatter(PlainLogFormatter(minor_thresholds=(1, 0.4)))
-    figure.align_ylabels()
-    entries = {
-        rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {ratio:g}": look
-        for ratio, look in colours.items()
-    }
-    entries |= {
-        f"$d_1 = d^{{{power:g}}}$": SeriesStyle("0.3", marker).without_line
-        for power, marker in powers.items()
-    }
-    entries |= {
-        "lucky at $t = 0$": SeriesStyle("0.3"),
-        "exponent of the bound": SeriesStyle("0.3", dash=BOUND),
-    }
-    neurons = f"{lucky_sets['neurons'].max():,}".replace(",", "\N{THIN SPACE}")
-    counts = n_of(*trained.groupby(["d", "ratio"])["seed"].nunique())
-    note = f"mean and 95 % interval: {neurons} initial neurons above, {counts} below"
-    return finish_figure(figure, axes.flat, entries, note, columns=5)
+def name_fit(row: dict) -> str:
+    """Return the name of a quantity at its ratio of frequencies, and at its power of d1."""
+    power = "" if pd.isna(row["d1_power"]) else f", $d_1 = d^{{{row['d1_power']:g}}}$"
+    return f"{QUANTITIES[row['quantity']]}, ratio {row['ratio']:g}{power}"
+
+
+def name_ranges(fits: pd.DataFrame) -> pd.Series:
+    """Return the series of each fit: over every d, or over the upper half alone."""
+    lowest = fits.groupby("place")["d_low"].transform("min")
+    return (fits["d_low"] == lowest).map({True: "every d", False: "upper half of d"})

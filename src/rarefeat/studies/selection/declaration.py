@@ -29,29 +29,11 @@ SCHEMAS = f"{PACKAGE}.tables"
 LAW = ("law_fit", "law_test")
 """Roles of the sweeps of the critical-frequency model."""
 CAPTIONS = {
-    "selection": (
-        "Which rules find the neurons of a rare feature, and what changes its critical frequency,"
-        " the eps_min at which half of the replicas learn it. (a) AUC of each rule for the neurons"
-        " pure in the rare feature, by bias scale. (b) Gain of masks by these rules: the change of"
-        " the alignment of the rare feature minus that of the frequent ones. (c) Fraction of"
-        " replicas that learn the rare feature against its frequency, as trained and with"
-        " interventions before the gate closes; learned is here a cosine of at least 0.5. (d)"
-        " Predicted against measured critical frequency in regimes that the model was not fitted"
-        " on. Compare the rules with the line of chance, and the curves of the interventions with"
-        " the one as trained."
-    ),
-    "selection_scores": (
-        "AUC of every rule against training step, by bias scale; means over seeds with 95 %"
-        " intervals. Chance is 0.5. Points at which fewer than five replicas have such a neuron are"
-        " left out, here and in panel (a) of the figure of the whole study. A rate separates the"
-        " neurons only once they are pure, and only where a bias has made them so."
-    ),
     "selection_interventions": (
-        "Changes by every mask that begins at T3, with and without a stop and with masked keys,"
-        " from the dense training at the same seed: minority gain minus majority gain, error of a"
-        " linear head on balanced data, neurons pure in the rare feature, and the largest norm;"
-        " means with 95 % intervals. Look for intervals that exclude zero, and for masks under"
-        " which the norm diverges."
+        "Every mask that begins at T3, with and without a stop and with masked keys, beside the"
+        " dense training at the same seed: minority gain minus majority gain, means with 95 %"
+        " intervals, and the share of trainings that diverge. Look for intervals above zero beside"
+        " which nothing diverges."
     ),
     "selection_steps": (
         "Critical frequency, the eps_min at which half of the replicas have a neuron with a cosine"
@@ -59,10 +41,9 @@ CAPTIONS = {
         " arrows where it lies beyond all eps_min. Interventions to the left of dense lower it."
     ),
     "selection_law": (
-        "Predictions of the critical-frequency model. (a) Predicted against measured critical"
-        " frequency in drawn regimes. (b) Their difference against the bias scale. (c) Fraction of"
-        " replicas that learned against the predicted probability. (d) AUC of the margin of the"
-        " model and of the ratio at T1. Look for points that leave the diagonal."
+        "Predictions of the critical-frequency model: predicted against measured critical frequency"
+        " in drawn regimes, and the fraction of replicas that learned against the predicted"
+        " probability. Look for points that leave the diagonal."
     ),
     "selection_digits": (
         "Long-tailed digits: change of the accuracy on rare and on frequent digits by a mask of"
@@ -121,19 +102,15 @@ def tables_with_role(section: Selection, *roles: str) -> tuple[str, ...]:
 
 def figures(section: Selection) -> dict[str, Figure]:
     """Return the figures whose sweeps exist."""
-    scores = tuple(f"{name}_selection_scores" for name in section.studies_with_role("scores"))
     masks = tables_with_role(section, "interventions")
     helped = tables_with_role(section, "help")
     law = ("selection_fate", "selection_law") if section.studies_with_role(*LAW) else ()
     tables_of = {
-        "selection_scores": scores,
         "selection_interventions": masks,
         "selection_steps": ("selection_steps",) if helped else (),
         "selection_law": law,
         "selection_digits": (DIGITS,),
     }
-    if scores and masks and helped and law:
-        tables_of["selection"] = (*scores, *masks, *helped, *law)
     sections = {"selection": section}
     return {
         name: Figure(tables, CAPTIONS[name], sections=sections)

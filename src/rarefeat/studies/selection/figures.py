@@ -4,23 +4,29 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator
+from matplotlib.ticker import PercentFormatter
 
-from rarefeat.figures.labels import EPS, INTERVALS, STEP, arm_name, display_name, n_of, seeds_of
-from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_lines, plot_points
-from rarefeat.figures.style import COLUMN, GREY, PAGE, STYLES, SeriesStyle, sequential_styles
+from rarefeat.figures.labels import INTERVALS, arm_name, display_name, n_of, seeds_of
+from rarefeat.figures.panels import add_legend, draw_zero_line, finish_figure, panels, plot_points
+from rarefeat.figures.style import (
+    COLUMN,
+    DENSE,
+    FREQUENT,
+    GREY,
+    MASKED,
+    PAGE,
+    RARE,
+    STYLES,
+    SeriesStyle,
+    sequential_styles,
+)
 from rarefeat.run.job import Job
-from rarefeat.studies.selection.claims import MASKS, MIN_REPLICAS, NEW
-from rarefeat.studies.selection.config import SCORES, Selection
+from rarefeat.studies.selection.config import Selection
 from rarefeat.studies.selection.critical_frequency import AMONG
-from rarefeat.studies.selection.doc_tables import digits_changes
-from rarefeat.studies.selection.paired_changes import begins_first, changes_from_dense, share_of
+from rarefeat.studies.selection.doc_tables import digits_changes, masks
+from rarefeat.studies.selection.paired_changes import share_of
 
-SCORE_STYLES = dict(zip(SCORES, (*STYLES[1:], STYLES[0]), strict=False))
-SCORE_STYLES["random"] = SeriesStyle(GREY, "v", (0, (1, 1)))
-CHANCE = 0.5
 HELP_NAMES = {
     "dense": "as trained",
     "dense-threshold=rate": "bias by rate",
@@ -37,128 +43,24 @@ MEASURED_LABEL = r"measured critical $\varepsilon_{\min}$"
 PREDICTED_LABEL = r"predicted critical $\varepsilon_{\min}$"
 LEAD = "minority gain \N{MINUS SIGN} majority gain"
 MASK_STYLES = {
-    "mask": STYLES[0],
-    "with a stop": STYLES[1].replace(filled=False),
-    "keys masked too": STYLES[2],
+    "mask": SeriesStyle(MASKED, "o"),
+    "with a stop": SeriesStyle(DENSE, "s", filled=False),
+    "keys masked too": STYLES[5],
 }
 """Styles of masks that begin at T3: plain, with a stop, and with masked keys."""
-COLOURED = ("dense", "dense-delay=50", "dense-delay=200")
-"""Interventions with a colour of their own; the curves of others are grey."""
+THIRDS = ("lower", "middle", "upper")
+PARAMETER_WORDS = {
+    "share": "bias scale", "lambda": r"weight decay $\lambda$", "decay": r"$\lambda$ over growth",
+    "C": "active features $C$", "L": "tokens $L$", "tau": r"temperature $\tau$",
+    "d": "features $d$", "d1": "dimension $d_1$", "m": "neurons $m$",
+    "sigma_0": r"initial weights $\sigma_0$",
+}  # fmt: skip
+"""Names of hyper-parameters in words."""
 
 
 def name_of(arm: str) -> str:
     """Return the name of an intervention for readers."""
     return HELP_NAMES.get(arm, display_name(arm.removeprefix("dense-")).replace("-", ", "))
-
-
-def select_study(names: list[str], preferred: str) -> str:
-    """Return the preferred study, or the first if it is not there."""
-    return preferred if preferred in names else names[0]
-
-
-def selection(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw AUCs, gains, learning curves and predictions, one panel each.
-
-    Inputs: the tables of the sweeps. Config: `selection`.
-    """
-    section = job.config_section("selection", Selection)
-    figure, axes = panels(2, 2, 5.6)
-    name = select_study(list(section.studies_with_role("scores")), NEW)
-    entries = plot_last_scores(axes[0, 0], tables[f"{name}_selection_scores"])
-    name = select_study(list(section.studies_with_role("interventions")), MASKS)
-    entries |= plot_gains(axes[0, 1], tables[f"{name}_selection"])
-    name = next(iter(section.studies_with_role("help")))
-    entries |= plot_learning_curves(axes[1, 0], tables[f"{name}_selection"])
-    entries |= plot_predictions(axes[1, 1], tables["selection_law"])
-    sweep_tables = (
-        table for name, table in tables.items() if name.partition("_selection")[0] in section.sweeps
-    )
-    return finish_figure(
-        figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(*sweep_tables)}", columns=5
-    )
-
-
-def plot_last_scores(ax: Axes, table: pd.DataFrame) -> dict[str, SeriesStyle]:
-    """Plot the AUC of every rule at the last step, by bias scale; return the legend's entries.
-
-    At eps_min = 0.7, or at the largest below 1.
-    """
-    below = [eps for eps in sorted(table["eps_min"].unique()) if eps < 1]
-    rows = table[(table["step"] == table["step"].max()) & (table["source"] == "running")]
-    rows = rows[rows["eps_min"] == (0.7 if 0.7 in below else below[-1] if below else 1.0)]
-    rows = select_measured(rows, ["point", "score"])
-    rows = rows.assign(share=rows["point"].map(share_of), score=rows["score"].map(display_name))
-    styles = sequential_styles(sorted(set(rows["share"]), key=lambda text: float(text or 0)))
-    order = [display_name(score) for score in SCORES]
-    plot_points(
-        ax,
-        rows,
-        "auc",
-        "score",
-        styles,
-        series_column="share",
-        bounds=(0, 1),
-        order=order,
-        horizontal=True,
-    )
-    ax.axvline(CHANCE, color=GREY, lw=0.7)
-    ax.set_xlim(-0.03, 1.03)
-    ax.set_xlabel("AUC for the neurons pure in the rare feature")
-    return {f"a: bias scale {share}": style.without_line for share, style in styles.items()}
-
-
-def select_measured(scores: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Select the points at which enough replicas have a neuron to find.
-
-    Enough are MIN_REPLICAS, or as many as any point has.
-    """
-    n = scores.groupby(keys)["auc"].transform("count")
-    return scores[n >= min(MIN_REPLICAS, n.max())]
-
-
-def plot_gains(ax: Axes, table: pd.DataFrame) -> dict[str, SeriesStyle]:
-    """Plot minority gain minus majority gain of masks from T3 on; return the legend's entries.
-
-    At the point of `select_point`.
-    """
-    rows = mask_changes(table)
-    rows = rows[rows["quantity"] == "gain"]
-    styles = {kind: MASK_STYLES[kind] for kind in ("mask", "with a stop")}
-    order = order_by_gain(rows)
-    plot_points(
-        ax, rows, "value", "rule", styles, series_column="kind", order=order, horizontal=True
-    )
-    draw_zero_line(ax, vertical=True)
-    ax.locator_params(axis="x", nbins=5)
-    ax.set_xlabel(LEAD)
-    return {f"b: {kind}": style.without_line for kind, style in styles.items()}
-
-
-def mask_changes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the changes from dense by masks that begin at T3, at one point.
-
-    From a table of replicas or from the published means, with the columns `rule` and `kind`, a key
-    of MASK_STYLES.
-    """
-    rows = select_point(table)
-    if "seed" in rows:
-        changes = changes_from_dense(rows)
-        rows = pd.concat(change.assign(arm=arm) for arm, change in changes.items())
-        rows = rows.reset_index().melt(["arm", "seed"], var_name="quantity")
-    rows = rows[begins_first(rows["arm"])]
-    rule, _, rest = (rows["arm"].str.partition("-")[column] for column in range(3))
-    kinds = {"": "mask", "stop": "with a stop", "masked_keys": "keys masked too"}
-    return rows.assign(
-        rule=rule.map(display_name),
-        kind=rest.str.replace(r"-?onset=\d+$", "", regex=True).map(kinds),
-    )
-
-
-def order_by_gain(rows: pd.DataFrame) -> list[str]:
-    """Return the rules by the mean gain of their plain masks, the largest first."""
-    plain = rows[rows["kind"] == "mask"]
-    means = plain.groupby("rule")["value" if "value" in plain else "mean"].mean()
-    return list(means.sort_values(ascending=False).index)
 
 
 def select_point(table: pd.DataFrame) -> pd.DataFrame:
@@ -169,164 +71,67 @@ def select_point(table: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["eps_min"] == rows["eps_min"].max()]
 
 
-def plot_learning_curves(ax: Axes, table: pd.DataFrame) -> dict[str, SeriesStyle]:
-    """Plot the fraction of learned replicas against eps_min; return the legend's entries.
+def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Draw what every mask changes of the rare feature's lead, and how many trainings diverge.
 
-    At the largest bias scale.
+    At one point, a row for each rule. Inputs: one table `STUDY_selection`, or the published means.
+    Config: none.
     """
-    point = max(table["point"].unique(), key=lambda text: float(share_of(text) or 0))
-    rows = table[(table["point"] == point) & (table["quantity"] == "learned")]
-    others = [
-        arm
-        for arm in rows["arm"].unique()
-        if arm.startswith(("dense", "oracle")) and arm not in COLOURED
-    ]
-    grey = SeriesStyle(GREY)
-    plot_lines(
-        ax,
-        rows,
-        "eps_min",
-        "value",
-        dict.fromkeys(others, grey),
-        series_column="arm",
-        estimator="plain",
+    table = next(iter(tables.values()))
+    rows = select_point(masks(table) if "seed" in table else table)
+    rows = rows[rows["quantity"] == "gain"]
+    rule, _, rest = (rows["arm"].str.partition("-")[column] for column in range(3))
+    kinds = {"": "mask", "stop": "with a stop", "masked_keys": "keys masked too"}
+    rows = rows.assign(
+        place=rule.map(arm_name),
+        kind=rest.str.replace(r"-?onset=\d+$", "", regex=True).map(kinds),
+        share=rows["diverged"] / rows["n"],
     )
-    arms = set(rows["arm"])
-    styles = {arm: style for arm, style in zip(COLOURED, STYLES, strict=False) if arm in arms}
-    plot_lines(ax, rows, "eps_min", "value", styles, series_column="arm", estimator="share")
-    ax.axhline(CHANCE, color=GREY, lw=0.7)
-    ax.set_xlabel(EPS)
-    ax.set_ylabel("fraction of replicas that\nlearn the rare feature")
-    ax.set_title(f"bias scale {share_of(point)}")
-    entries = {f"c: {name_of(arm)}": style for arm, style in styles.items()}
-    return entries | ({f"c: {len(others)} other ways to help": grey} if others else {})
-
-
-def plot_predictions(ax: Axes, table: pd.DataFrame) -> dict[str, SeriesStyle]:
-    """Plot predicted against measured critical frequencies; return the legend's entries.
-
-    Regimes without a critical frequency among the eps_min are left out.
-    """
-    among = table[table["place"] == AMONG].rename(columns={"step": "mean"})
-    styles = dict(
-        zip(
-            sorted(set(table["study"])),
-            (SeriesStyle(GREY, "<", filled=False), STYLES[2]),
-            strict=False,
-        )
+    plain = rows[rows["kind"] == "mask"].sort_values("mean", ascending=False)
+    order = list(dict.fromkeys([*plain["place"], *rows["place"]]))
+    figure, ((left, right),) = panels(
+        1, 2, 1.0 + 0.26 * len(order), sharey=True, width_ratios=[2, 1]
     )
     plot_points(
-        ax, among, "value", "predicted", styles, series_column="study", horizontal=True, dodge=0
-    )
-    ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
-    ax.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=MEASURED_LABEL, ylabel=PREDICTED_LABEL)
-    return {f"d: {display_name(study)}": style.without_line for study, style in styles.items()}
-
-
-FAMILIES = {
-    "rates of firing": ("firing_rate", "growth", "effective_rate", "hoyer_rate", "paired_rate"),
-    "other rules": ("norm", "contribution", "residual", "random"),
-}
-
-
-def selection_scores(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw the AUC of every rule against training step, a row for each study and bias scale.
-
-    Inputs: `STUDY_selection_scores`. Config: `selection`. A study is drawn at its middle lambda.
-    """
-    scores_of = {
-        table.removesuffix("_selection_scores"): select_middle(rows)
-        for table, rows in tables.items()
-    }
-    sweeps = job.config_section("selection", Selection).sweeps
-    rows = pd.concat([rows.assign(study=name) for name, rows in scores_of.items()])
-    rows = select_measured(rows, ["study", "point", "step", "score"])
-    rows = rows.assign(share=rows["point"].map(share_of))
-    # A row for each study and bias scale at which replicas have neurons to find.
-    places = list(rows.groupby(["study", "share"], sort=False).groups)
-    figure, axes = panels(len(places), 2, 0.9 + 1.4 * len(places), sharey=True, sharex="row")
-    for line, (name, share) in zip(axes, places, strict=True):
-        chosen = rows[(rows["study"] == name) & (rows["share"] == share)]
-        for ax, scores in zip(line, FAMILIES.values(), strict=True):
-            styles = {score: SCORE_STYLES[score] for score in scores}
-            plot_lines(ax, chosen, "step", "auc", styles, series_column="score", bounds=(0, 1))
-            ax.axhline(CHANCE, color=GREY, lw=0.7)
-            ax.set_ylim(-0.03, 1.03)
-        line[0].set_ylabel(f"AUC, $d$ = {sweeps[name].data.d},\nbias scale {share}")
-    for ax, family in zip(axes[0], FAMILIES, strict=True):
-        ax.set_title(family)
-    for ax in axes[-1]:
-        ax.set_xlabel(STEP)
-    names = [score for scores in FAMILIES.values() for score in scores]
-    entries = {display_name(score): SCORE_STYLES[score] for score in names}
-    return finish_figure(
-        figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(*scores_of.values())}", columns=5
-    )
-
-
-def select_middle(table: pd.DataFrame) -> pd.DataFrame:
-    """Select scores of running moments at the middle lambda, where it is varied.
-
-    At eps_min = 0.7, or at the largest below 1.
-    """
-    rows = table[table["source"] == "running"]
-    texts = {
-        text for point in rows["point"] for text in point.split(", ") if text.startswith("lambda=")
-    }
-    decays = sorted(texts, key=lambda text: float(text[7:]))
-    if decays:
-        rows = rows[rows["point"].str.contains(decays[len(decays) // 2], regex=False)]
-    eps = sorted(rows["eps_min"].unique())
-    below = [value for value in eps if value < 1] or eps
-    return rows[rows["eps_min"] == (0.7 if 0.7 in below else below[-1])]
-
-
-PANELS = {
-    "gain": LEAD.replace(" \N{MINUS SIGN} ", "\n\N{MINUS SIGN} "),
-    "balanced_mse": "change of the\nbalanced test MSE",
-    "pure_minority_neurons": "more neurons pure\nin the rare feature",
-    "largest_norm": "$\\log_2$ of the largest\nnorm over dense's",
-}
-
-
-def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw the changes from dense by every mask, at one point.
-
-    A row for each rule and a panel for each quantity. Inputs: one table `STUDY_selection`, or the
-    published means. Config: none.
-    """
-    rows = mask_changes(next(iter(tables.values())))
-    order = order_by_gain(rows[rows["quantity"] == "gain"])
-    figure, axes = panels(1, len(PANELS), 1.2 + 0.24 * len(order), sharey=True)
-    for ax, (quantity, label) in zip(axes[0], PANELS.items(), strict=True):
-        values = rows[rows["quantity"] == quantity]
-        plot_points(
-            ax,
-            values,
-            "value",
-            "rule",
-            MASK_STYLES,
-            series_column="kind",
-            order=order,
-            horizontal=True,
-            dodge=0.6,
-        )
-        draw_zero_line(ax, vertical=True)
-        ax.set_xlabel(label)
+        left, rows, "value", "place", MASK_STYLES, series_column="kind", order=order,
+        horizontal=True, dodge=0.6,
+    )  # fmt: skip
+    draw_zero_line(left, vertical=True)
+    # What ruins a training is a hundred times as large as any other change: a number.
+    usual = rows.loc[rows["kind"] != "keys masked too", ["ci_low", "ci_high"]]
+    reach = 1.3 * usual.abs().max().max()
+    for row in rows[rows["mean"].abs() > reach].itertuples():
+        colour, side = MASK_STYLES[row.kind].colour, np.sign(row.mean)
+        left.annotate(
+            f"{row.mean:.2f}", (0.5 + 0.5 * side, order.index(row.place) + 0.3), (-14 * side, 0),
+            left.get_yaxis_transform(), "offset points", color=colour, va="center", fontsize=7,
+            arrowprops={"arrowstyle": "->", "color": colour}, ha="right" if side > 0 else "left",
+        )  # fmt: skip
+    if reach > 0:
+        left.set_xlim(-reach, reach)
+    ends = ["mean", "ci_low", "ci_high"]
+    shares = rows.drop(columns=ends).rename(columns={"share": "value"})
+    plot_points(
+        right, shares, "value", "place", MASK_STYLES, series_column="kind", order=order,
+        horizontal=True, dodge=0.6,
+    )  # fmt: skip
+    left.set(xlabel=LEAD, title=summarise_masks(rows))
+    right.set(xlabel="trainings that diverge", xlim=(-0.04, 1.04))
+    right.xaxis.set_major_formatter(PercentFormatter(1))
+    for ax in (left, right):
         ax.grid(axis="y", lw=0.3)
-    # The change of a training that diverges is a hundred times that of any other.
-    for ax, linear, ticks in zip(
-        axes[0], (0.01, 0.002), ((-0.1, 0, 0.1), (-0.01, 0, 0.01)), strict=False
-    ):
-        ax.set_xscale("symlog", linthresh=linear)
-        ax.set_xlim(*(2 * end for end in ax.get_xlim()))
-        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.xaxis.set_minor_locator(FixedLocator([-linear, linear]))
-    kinds = set(rows["kind"])
-    entries = {kind: style.without_line for kind, style in MASK_STYLES.items() if kind in kinds}
-    return finish_figure(
-        figure, axes.flat, entries, f"minus dense at the same seed, {INTERVALS}, {seeds_of(rows)}"
-    )
+    shown = {
+        kind: style.without_line for kind, style in MASK_STYLES.items() if kind in set(rows["kind"])
+    }
+    add_legend(figure, shown, f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}")
+    return figure
+
+
+def summarise_masks(rows: pd.DataFrame) -> str:
+    """Say in one line how many masks are shown to raise the rare feature's lead."""
+    raised = rows[rows["ci_low"] > 0]
+    stable = (raised["diverged"] == 0).sum()
+    return f"{len(raised)} of {len(rows)} masks raise the lead, {stable} of them without diverging"
 
 
 def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -339,8 +144,8 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     table = table[table["study"].isin(studies)]
     names = {arm: name_of(arm) for arm in dict.fromkeys(table["arm"])}
     table = table.assign(arm=table["arm"].map(names)).rename(columns={"step": "mean"})
-    styles = dict(zip(sorted(table["point"].unique()), STYLES, strict=False))
-    figure, axes = panels(1, 1, 0.9 + 0.22 * len(names), COLUMN)
+    styles = sequential_styles(sorted(table["point"].unique()))
+    figure, axes = panels(1, 1, 1.0 + 0.22 * len(names))
     ax = axes[0, 0]
     order = list(names.values())
     plot_points(
@@ -358,7 +163,11 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         x, marker = (0.0, "<") if side == "below" else (1.02, ">")
         colour = styles[point].colour
         ax.plot([x] * len(rows), rows["arm"], ls="none", marker=marker, color=colour)
-    ax.set(xlim=(-0.03, 1.05), xlabel=r"$\varepsilon_{\min}$ at which half of the replicas learn")
+    ax.set(
+        xlim=(-0.03, 1.05),
+        xlabel="relative frequency at which half of the runs learn the rare feature",
+        title=summarise_steps(table, names.get("dense", "")),
+    )
     entries = {
         f"bias scale {share_of(point)}": style.without_line for point, style in styles.items()
     }
@@ -370,46 +179,75 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     )
 
 
-def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw predictions of the critical-frequency model against the outcomes of replicas.
+def summarise_steps(table: pd.DataFrame, dense: str) -> str:
+    """Say in one line which interventions are shown to lower the critical frequency everywhere."""
+    high = table.pivot_table(index="arm", columns="point", values="ci_high", aggfunc="max")
+    base = table[table["arm"] == dense].groupby("point")["ci_low"].min()
+    if len(base):
+        lower = [arm for arm in high.index if (high.loc[arm, base.index] < base).all()]
+        if 0 < len(lower) < 4:
+            return f"Of {len(high) - 1} interventions only {' and '.join(lower)} lower it"
+    return "The relative frequency from which on half of the runs learn the rare feature"
 
-    Inputs: `selection_law`, `selection_fate`. Config: none.
+
+def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+    """Draw predicted against measured critical frequencies, and outcomes against probabilities.
+
+    Regimes without a critical frequency among the eps_min are left out. Inputs: `selection_law`,
+    `selection_fate`. Config: none.
     """
     law, outcomes = tables["selection_law"], tables["selection_fate"]
-    test = law[law["study"].map(lambda name: "test" in name)] if law["study"].nunique() > 1 else law
-    figure, axes = panels(2, 2, 5.2)
-    entries = plot_predictions(axes[0, 0], law)
-    among = test[test["place"] == AMONG].rename(columns={"step": "mean"})
-    errors = among.assign(
-        **{name: among["predicted"] - among[name] for name in ("mean", "ci_low", "ci_high")}
+    names = sorted(set(law["study"]))
+    styles = (SeriesStyle(GREY, "<", filled=False).without_line, STYLES[2].without_line)
+    of_study = dict(zip(names, styles[-len(names) :], strict=False))
+    figure, ((left, right),) = panels(1, 2, 3.0, width_ratios=[1.4, 1])
+    among = law[law["place"] == AMONG].rename(columns={"step": "mean"})
+    plot_points(
+        left, among, "value", "predicted", of_study, series_column="study", horizontal=True, dodge=0
     )
-    plot_points(axes[0, 1], errors, "share", "value", STYLES[2])
-    draw_zero_line(axes[0, 1])
-    axes[0, 1].set(xlabel="bias scale", ylabel="predicted \N{MINUS SIGN} measured")
-    replicas = outcomes[outcomes["study"].isin(test["study"])]
+    left.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=MEASURED_LABEL, ylabel=PREDICTED_LABEL)
+    replicas = outcomes[outcomes["study"] == names[-1]]
     bins = np.clip((replicas["probability"] * 10).astype(int), 0, 9)
     replicas = replicas.assign(bin=(bins + 0.5) / 10)
     by_regime = replicas.groupby(["bin", "point"])["learned"].mean().reset_index()
-    plot_points(axes[1, 0], by_regime, "bin", "learned", STYLES[2], bounds=(0, 1))
-    axes[1, 0].plot([0, 1], [0, 1], color=GREY, lw=0.7)
-    axes[1, 0].set(
-        xlabel="predicted probability",
-        ylabel="fraction that learned",
-        xlim=(0, 1),
-        ylim=(-0.02, 1.02),
+    plot_points(right, by_regime, "bin", "learned", STYLES[2], bounds=(0, 1))
+    right.set(
+        xlabel="predicted probability", ylabel="fraction that learned",
+        xlim=(0, 1), ylim=(-0.02, 1.02),
+    )  # fmt: skip
+    for ax in (left, right):
+        ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
+    entries = {f"regimes of the {display_name(name)}": look for name, look in of_study.items()}
+    add_legend(figure, entries, f"{INTERVALS}, {n_of(*law['n'])} a regime")
+    return figure
+
+
+def law_errors_by_third(table: pd.DataFrame) -> Figure:
+    """Draw the error of the predicted critical frequency, by third of each hyper-parameter.
+
+    Input: the published `selection_law_errors`.
+    """
+    every = table[table["parameter"] == "all"].iloc[0]
+    columns = {"error": "mean", "error_low": "ci_low", "error_high": "ci_high"}
+    rows = table[table["parameter"] != "all"].rename(columns=columns)
+    rows = rows.assign(place=rows["parameter"].map(lambda name: PARAMETER_WORDS.get(name, name)))
+    order = list(dict.fromkeys(rows["place"]))
+    styles = {third: style.without_line for third, style in sequential_styles(THIRDS).items()}
+    figure, ((ax,),) = panels(height=1.0 + 0.28 * len(order))
+    plot_points(
+        ax, rows, "value", "place", styles, series_column="third", order=order, horizontal=True
     )
-    axes[1, 1].scatter(test["auc_of_ratio"], test["auc"], c=STYLES[2].colour, s=12)
-    axes[1, 1].plot([0, 1], [0, 1], color=GREY, lw=0.7)
-    low = test[["auc", "auc_of_ratio"]].min().min()
-    ends = (low - 0.1 * (1 - low), 1 + 0.1 * (1 - low)) if low < 1 else (0, 1.02)
-    axes[1, 1].set(
-        xlabel="AUC of the ratio at $T_1$",
-        ylabel="AUC from the initial weights",
-        xlim=ends,
-        ylim=ends,
+    ax.axvspan(every["error_low"], every["error_high"], color="0.9", lw=0, zorder=0)
+    ax.axvline(every["error"], color=GREY, lw=0.8, zorder=0.5)
+    ax.set(
+        xlim=(0, None),
+        xlabel=f"predicted minus measured critical frequency, size; band: all {every['regimes']}"
+        " regimes",
+        title=f"The formula misses the critical frequency by {every['error']:.2g} on average",
     )
-    entries = {name.replace("d: ", "a: "): style for name, style in entries.items()}
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {n_of(*law['n'])} a regime")
+    entries = {f"{third} third": style for third, style in styles.items()}
+    add_legend(figure, entries, f"{INTERVALS} over regimes that the formula was not fitted on")
+    return figure
 
 
 def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -427,7 +265,8 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     figure, axes = panels(
         1, len(rhos), 2.4, PAGE if len(rhos) > 1 else COLUMN, sharey=True, sharex=True
     )
-    styles = {"tail": STYLES[1].without_line, "head": STYLES[2].replace(filled=False).without_line}
+    styles = {"tail": SeriesStyle(RARE, "s"), "head": SeriesStyle(FREQUENT, "D", filled=False)}
+    styles = {group: style.without_line for group, style in styles.items()}
     text = "$\\leftarrow$ rare ${tail:.2f}$, frequent ${head:.2f}$"
     order = list(names.values())
     for ax, rho in zip(axes[0], rhos, strict=True):

@@ -27,7 +27,7 @@ MAPS = {
         "overlap",
         "overlap",
         "How far the neurons of smallest norm, which magnitude pruning takes, are those of the rare"
-        " feature, over training step and pruning ratio: pruning harms where it is large.",
+        " feature, over training step at one pruning ratio: pruning harms where it is large.",
     ),
 }
 

@@ -17,6 +17,8 @@ from rarefeat.run.job import Job
 from rarefeat.studies.theory.config import TheoryStudy
 
 Tables = Mapping[str, pd.DataFrame]
+ALPHA = 0.1
+"""Pruning ratio at which overlaps are shown."""
 SETTINGS = {
     "tau": r"$\tau$",
     "eta": r"$\eta$",
@@ -172,45 +174,26 @@ def half_and_double(tables: Tables, job: Job) -> Figure:
 def overlap(tables: Tables, job: Job) -> Figure:
     """Plot the share of the smallest neurons that are aligned with the minority feature.
 
-    It is over training step and pruning ratio, a line of panels for each study, a panel for each
-    eps_min; the scale ends at the largest share.
+    Over training step, a panel for each study and a line for each eps_min, at the pruning ratio
+    next to ALPHA.
     """
-    levels = sorted(next(iter(tables.values()))["eps_min"].unique())
     studies = of_studies(tables, job)
-    every = pd.concat([table[table["step"] > 0] for _, table in studies])
-    highest = max(every["overlap"].max(), 1e-9)
-    figure, axes = panels(
-        len(tables), len(levels), 1.0 + 1.3 * len(tables), sharex=True, sharey=True
-    )
-    for line, (study, table) in zip(axes, studies, strict=True):
-        for ax, eps_min in zip(line, levels, strict=True):
-            shares = table[(table["eps_min"] == eps_min) & (table["step"] > 0)]
-            wide = shares.pivot(index="alpha", columns="step", values="overlap")
-            mesh = ax.pcolormesh(
-                wide.columns, wide.index, wide, vmin=0, vmax=highest, rasterized=True
-            )
-            ax.set(xscale="log")
-            if not shares["overlap"].any():
-                ax.text(
-                    0.5,
-                    0.5,
-                    "none is\naligned",
-                    color="white",
-                    ha="center",
-                    va="center",
-                    transform=ax.transAxes,
-                )
-        line[0].set_ylabel(
-            rf"$\lambda$ = {study.training.lambda_:g}" + "\n" + r"pruning ratio $\alpha$"
-        )
-    for ax, eps_min in zip(axes[0], levels, strict=True):
-        ax.set_title(rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}")
-    for ax in axes[-1]:
-        ax.set_xlabel("step $t$")
-    figure.colorbar(mesh, ax=axes, label=quantity("overlap").symbol, aspect=30)
-    half = ((every["ci_high"] - every["ci_low"]) / 2).max()
-    figure.supxlabel(
-        f"mean over {n_of(*every['n'])}; no 95 % interval is wider than $\\pm${half:.2g}",
-        size="medium",
-    )
-    return figure
+    ratios = studies[0][1]["alpha"].unique()
+    alpha = min(ratios, key=lambda ratio: abs(ratio - ALPHA))
+    figure, axes = panels(1, len(studies), 2.3, sharey=True)
+    for ax, (study, table) in zip(axes[0], studies, strict=True):
+        rows = table[(table["alpha"] == alpha) & (table["step"] > 0)]
+        rows = rows.assign(mean=rows["overlap"], series=rows["eps_min"])
+        styles = sequential_styles(sorted(set(rows["series"])))
+        plot_lines(
+            ax, rows.drop(columns="overlap"), "step", "overlap", styles, bounds=(0, 1), band=True,
+            mark_every=3,
+        )  # fmt: skip
+        ax.set(xscale="log", xlabel=STEP, title=rf"$\lambda$ = {study.training.lambda_:g}")
+    axes[0, 0].set_ylabel(f"share of the {100 * alpha:.2g} % smallest\nneurons that are aligned")
+    entries = {
+        rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": look
+        for level, look in styles.items()
+    }
+    every = pd.concat([table for _, table in studies])
+    return finish_figure(figure, (), entries, f"{INTERVALS}, {n_of(*every['n'])}")

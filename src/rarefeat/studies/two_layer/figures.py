@@ -4,12 +4,18 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import INTERVALS, STEP, display_name, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points
+from rarefeat.figures.labels import INTERVALS, STEP, display_name, n_of, seeds_of
+from rarefeat.figures.panels import (
+    ESTIMATED,
+    add_legend,
+    finish_figure,
+    label_ends,
+    panels,
+    plot_lines,
+)
 from rarefeat.figures.style import COLUMN, GREY, PAGE, STYLES, SeriesStyle, sequential_styles
 from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
@@ -100,93 +106,55 @@ def mark_stairs(ax: Axes, stairs: dict[int, float]) -> None:
 def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Plot every seed's test accuracy over steps on a logarithmic axis.
 
-    With the stairs where runs can pause (theory.staircase).
+    A panel for the network and one for the tangent kernel, at the first setting, with the stairs
+    where runs can pause (theory.staircase).
     """
-    settings, arms = settings_of(job), ("network", "network-printed", "two_step", "ntk")
-    rows = tables["two_layer"].query(
-        "quantity == 'curve' and setting in @settings and arm in @arms and step > 0"
-    )
-    width = PAGE if len(settings) > 1 else COLUMN
-    figure, axes = panels(
-        len(arms), len(settings), 1.0 * len(arms) + 0.8, width, sharex="col", sharey=True
-    )
-    for column, (setting, definition) in zip(axes.T, settings.items(), strict=True):
-        for ax, arm in zip(column, arms, strict=True):
-            selected = rows[(rows["setting"] == setting) & (rows["arm"] == arm)]
-            one = {"color": OF_ARM[arm].colour, "lw": 0.6, "alpha": 0.7, "legend": False}
-            if len(selected):
-                sns.lineplot(
-                    selected, x="step", y="value", units="seed", estimator=None, ax=ax, **one
-                )
-            mark_stairs(ax, stairs_of(definition.problem))
-            ax.set(xscale="log", xlabel="", ylabel="")
-        column[0].set_title(display_name(setting))
-        column[-1].set_xlabel(STEP)
-    for ax, arm in zip(axes[:, 0], arms, strict=True):
-        ax.set_ylabel(NAMES[arm].replace(", ", ",\n"))
-    figure.supylabel("test accuracy", size="medium")
-    best = SeriesStyle(GREY)
-    return finish_figure(
-        figure,
-        axes.flat,
-        {"best with one sign change, and with three": best},
-        f"each of {seeds_of(rows)}",
-    )
+    setting, definition = next(iter(settings_of(job).items()))
+    rows = tables["two_layer"].query("quantity == 'curve' and setting == @setting and step > 0")
+    figure, axes = panels(1, 2, 2.4, sharey=True)
+    for ax, arm in zip(axes[0], ("network", "ntk"), strict=True):
+        for _, run in rows[rows["arm"] == arm].sort_values("step").groupby("seed"):
+            ax.plot(run["step"], run["value"], color=OF_ARM[arm].colour, lw=0.6, alpha=0.7)
+        mark_stairs(ax, stairs_of(definition.problem))
+        ax.set(xscale="log", xlabel=STEP, title=f"{NAMES[arm]}, {display_name(setting)}")
+    axes[0, 0].set(ylabel="test accuracy")
+    stairs = {"best with one sign change, and with three": SeriesStyle(GREY)}
+    return finish_figure(figure, (), stairs, f"each of {seeds_of(rows)}")
+
+
+FAR = 0.1
+"""Distance from the printed value up to which the title counts a point."""
 
 
 def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot each number of Tables A.1-A.5 as printed and as measured.
-
-    Printed an open diamond, measured a dot with its 95 % interval.
-    """
+    """Plot each number of Tables A.1-A.5 as measured over as printed."""
     (table,) = tables.values()
-    both = compared(
-        table if "step" in table else table.assign(step=0)
-    )  # the published one has the last step alone
-    both = both[both["mean"].notna()]
-    names = list(dict.fromkeys(zip(both["table"], both["row"], strict=True)))
-    quantities = {
-        "test_accuracy": ("test accuracy", SHARE),
-        "cosine": (r"$\max_i\ \cos(w_i, \sum_{j\in A} M_j)$", (-1.0, 1.0)),
-    }
-    measured_style, printed_style = (
-        STYLES[2].replace(marker="o"),
-        STYLES[1].replace(marker="D", filled=False),
-    )
-    columns = min(4, len(names))
-    lines = -(-len(names) // columns)
-    figure, axes = panels(2 * lines, columns, 3.1 * lines + 0.6, sharey=True)
-    places = {column: -i for i, column in enumerate(COLUMNS)}
-    for ax in axes.flat:
-        ax.set_axis_off()
-    for index, (table, which) in enumerate(names):
-        for row, (quantity, (label, (low, high))) in enumerate(quantities.items()):
-            ax = axes[2 * (index // columns) + row, index % columns]
-            ax.set_axis_on()
-            selected = both[
-                (both["table"] == table) & (both["row"] == which) & (both["quantity"] == quantity)
-            ]
-            selected = selected.assign(y=selected["column"].map(places))
-            plot_points(
-                ax,
-                selected.assign(y=selected["y"] - 0.12),
-                "value",
-                "y",
-                measured_style,
-                horizontal=True,
-            )
-            ax.plot(selected["printed"], selected["y"] + 0.12, **printed_style.without_line.line)
-            ax.set(
-                xlim=(low - 0.04, high + 0.04) if low == 0 else (-0.04, 1.04),
-                xlabel=label,
-                ylim=(-len(places) + 0.5, 0.5),
-            )
-            ax.set_yticks(list(places.values()), list(places))
-            ax.grid(axis="y", lw=0.3)
-            ax.set_title(f"Table {table}{': ' + which if which else ''}" if not row else "")
+    # The published table has the last step alone.
+    both = compared(table if "step" in table else table.assign(step=0))
+    both = both[both["mean"].notna() & both["printed"].notna()]
+    styles = dict(zip(COLUMNS, STYLES, strict=False))
+    figure, axes = panels(1, 2, 3.6)
+    quantities = {"test_accuracy": "test accuracy", "cosine": "best cosine of a neuron"}
+    for ax, (quantity, label) in zip(axes[0], quantities.items(), strict=True):
+        rows = both[both["quantity"] == quantity]
+        ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
+        for column, of_column in rows.groupby("column"):
+            mean, low, high = (of_column[name] for name in ESTIMATED)
+            errors = np.clip([mean - low, high - mean], 0, None)
+            ax.errorbar(
+                of_column["printed"], mean, errors, elinewidth=0.8,
+                **styles[column].without_line.line,
+            )  # fmt: skip
+        far = (rows["mean"] - rows["printed"]).abs() > FAR
+        ax.set(
+            xlim=(-0.04, 1.06), ylim=(-0.04, 1.06), xlabel=f"{label}, printed",
+            ylabel="measured", aspect="equal",
+            title=f"{(~far).sum()} of {len(rows)} within {FAR:g} of the print",
+        )  # fmt: skip
+    entries = {name: look.without_line for name, look in styles.items()}
     n = int(both["n"].max()) if len(both) else 0
-    entries = {"printed": printed_style.without_line, "measured": measured_style.without_line}
-    return finish_figure(figure, (), entries, f"{INTERVALS} of {n} seeds")
+    add_legend(figure, entries, f"{INTERVALS} of {n_of(n)}", columns=3)
+    return figure
 
 
 MARKS = {
@@ -308,10 +276,7 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 
 def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot hinge losses with the lower bounds of Theorem 2.2 and of Corollary 2.3.
-
-    Theorem 2.2 is for heads on random features, Corollary 2.3 for kernels.
-    """
+    """Plot hinge losses of heads on random features with the lower bounds of Theorem 2.2."""
     ((name, setting),) = settings_of(job).items()
     problem, rows = setting.problem, tables["two_layer"]
     rows = rows[(rows["setting"] == name) & (rows["step"] == setting.T)]
@@ -327,111 +292,51 @@ def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         .to_numpy()
     )
     x, loss = np.sqrt(count) * wide["head_norm"].to_numpy(), wide["hinge_loss"].to_numpy()
-    figure, axes = panels(1, 2, 3.0)
-    left, right = axes[0]
+    figure, ((ax,),) = panels(height=2.8)
     looks = sequential_styles(sorted(set(count)))
     for N, look in looks.items():
-        left.plot(x[count == N], loss[count == N], **look.without_line.line)
+        ax.plot(x[count == N], loss[count == N], **look.without_line.line)
     line = np.geomspace(1, 10 * x.max(initial=1), 200)
-    mean = theory.fixed_feature_bound_mean(1, line, problem.D, problem.k, problem.p_o)
-    stated = theory.fixed_feature_bound(1, line, problem.k, problem.p_o)
-    of_mean, of_theorem, of_corollary = (
-        SeriesStyle("0"),
-        SeriesStyle("0", dash=(0, (4, 1.5))),
-        SeriesStyle("0", dash=(0, (1, 1))),
-    )
-    for bound, look in ((mean, of_mean), (stated, of_theorem)):
-        left.plot(line[bound > 0], bound[bound > 0], **look.line)
-    left.set(
+    bounds = {
+        "lower bound, mean over $A$": theory.fixed_feature_bound_mean(
+            1, line, problem.D, problem.k, problem.p_o
+        ),
+        "Theorem 2.2, some $A$": theory.fixed_feature_bound(1, line, problem.k, problem.p_o),
+    }
+    entries = {f"{N:g} random features": look.without_line for N, look in looks.items()}
+    for (text, bound), dash in zip(bounds.items(), ("-", (0, (4, 1.5))), strict=True):
+        entries[text] = SeriesStyle("0", dash=dash)
+        ax.plot(line[bound > 0], bound[bound > 0], **entries[text].line)
+    ax.set(
         xscale="log",
         ylim=(0, None),
         xlabel=r"$\sqrt{N}\,B$: features $N$, norm $B$ of the head",
         ylabel="hinge loss",
     )
-
-    scale = np.geomspace(1, 10 * 2**problem.k, 200)
-    bound = theory.kernel_bound(scale, problem.k, problem.p_o)
-    right.plot(scale, np.where(bound > 0, bound, np.nan), **of_corollary.line)
-    for value in rows[(rows["arm"] == "ntk") & (rows["quantity"] == "hinge_loss")]["value"]:
-        right.axhline(value, color=OF_ARM["ntk"].colour, ls=OF_ARM["ntk"].dash, lw=0.8, alpha=0.75)
-    # Where k = 3 there is no such bound, and nothing that would give the axis its limits.
-    right.set(xlim=(scale[0], scale[-1]), xscale="log", ylim=(0, None))
-    right.set(xlabel="$P$, the value of the polynomial in $d$ and $L$", ylabel="hinge loss")
-    entries = {f"$N$ = {N:g} random features": look.without_line for N, look in looks.items()}
-    entries |= {"lower bound, mean over $A$": of_mean, "Theorem 2.2, some $A$": of_theorem}
-    entries |= {"Corollary 2.3, some $A$": of_corollary, "NTK": OF_ARM["ntk"].replace(marker="")}
-    return finish_figure(figure, axes.flat, entries, f"each of {seeds_of(fixed)}", columns=3)
+    return finish_figure(figure, (), entries, f"each of {seeds_of(fixed)}", columns=3)
 
 
 def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot accuracy on the samples that a rare relevant pattern decides, over its frequency.
-
-    With the relative weight of the pattern.
-    """
+    """Plot accuracy on the samples that a rare relevant pattern decides, over its frequency."""
     rows, settings = tables["two_layer"], settings_of(job)
     frequency = {name: min(setting.problem.frequency) for name, setting in settings.items()}
-    selected = rows[rows["setting"].isin(settings)].assign(
-        frequency=lambda table: table["setting"].map(frequency)
+    rows = rows[rows["setting"].isin(settings) & (rows["quantity"] == "decisive_accuracy")]
+    rows = rows[rows["step"] == rows["setting"].map({k: v.T for k, v in settings.items()})]
+    rows = rows[rows["arm"].isin(NAMES)].assign(frequency=rows["setting"].map(frequency))
+    arms = [arm for arm in NAMES if arm in set(rows["arm"])]
+    figure, ((ax,),) = panels(height=2.5)
+    styles = {arm: OF_ARM[arm] for arm in arms}
+    plot_lines(ax, rows, "frequency", "value", styles, series_column="arm", bounds=SHARE)
+    places = sorted({*frequency.values(), 1.0})
+    ax.set(
+        xscale="log",
+        ylim=(-0.03, 1.03),
+        xlabel="frequency of the rare pattern over that of the others\n"
+        f"{INTERVALS}, {seeds_of(rows)}",
+        ylabel="accuracy where the\nrare pattern decides",
     )
-    last = selected[
-        selected["step"]
-        == selected["setting"].map({name: setting.T for name, setting in settings.items()})
-    ]
-    figure, axes = panels(1, 3, 2.9)
-    arms = (
-        "network",
-        "network-weighted",
-        "two_step",
-        "two_step-weighted",
-        "ntk",
-        "random_features",
-    )
-    of_arm = {arm: OF_ARM[arm] for arm in arms}
-    labels = {
-        "decisive_accuracy": "accuracy where the\nrare pattern decides",
-        "test_accuracy": "test accuracy",
-    }
-    for ax, (quantity, label) in zip(axes[0], labels.items(), strict=False):
-        plot_lines(
-            ax,
-            last[last["quantity"] == quantity],
-            "frequency",
-            "value",
-            of_arm,
-            series_column="arm",
-            bounds=SHARE,
-        )
-        ax.set(ylabel=label, xscale="log")
-    right = axes[0, 2]
-    weights = selected[(selected["quantity"] == "rare_ratio") & (selected["arm"] == "network")]
-    early, late = STYLES[3].replace(marker="s"), STYLES[0].replace(marker="o", filled=False)
-    marks = {"early": early.without_line, "late": late.without_line}
-    plot_lines(
-        right,
-        weights.assign(series=np.where(weights["step"] == 2, "early", "late")),
-        "frequency",
-        "value",
-        marks,
-    )
-    law = next(iter(settings.values())).problem
-    grid = np.geomspace(min(frequency.values()), 1, 40)
-    right.plot(
-        grid,
-        [theory.rare_pattern_ratio(law.k, law.p_o, share) for share in grid],
-        color="0",
-        ls=(0, (4, 1.5)),
-    )
-    right.set(ylabel="weight of the rare pattern\nover that of the others", xscale="log")
-    for ax in axes[0]:
-        ax.set_xlabel("frequency of the rare pattern\nover that of the others")
-        ax.set_xticks(
-            sorted({*frequency.values(), 1.0}),
-            labels=[f"{share:g}" for share in sorted({*frequency.values(), 1.0})],
-        )
-        ax.minorticks_off()
-    entries = {NAMES[arm]: OF_ARM[arm] for arm in arms if (last["arm"] == arm).any()}
-    entries |= {"c: network, step 2": early.without_line, "c: at the end": late.without_line}
-    entries["c: closed form, step 2"] = SeriesStyle("0", dash=(0, (4, 1.5)))
-    return finish_figure(
-        figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(selected)}", columns=3
-    )
+    ax.set_xticks(places, labels=[f"{share:g}" for share in places])
+    ax.minorticks_off()
+    last = rows[rows["frequency"] == rows["frequency"].max()].groupby("arm")["value"].mean()
+    label_ends(ax, {NAMES[arm]: (last[arm], OF_ARM[arm].colour) for arm in last.index})
+    return figure

@@ -11,6 +11,15 @@ from rarefeat.studies.fine_labels.tables import SWEEP_SUMMARY
 
 POINT = ["superclass", "labels", "epoch", "readout"]
 BASELINE = "coarse"
+KINDS = {
+    "manual": "levels of the hierarchy",
+    "clusters": "clusters in a superclass",
+    "rebalanced": "rebalanced clusters",
+    "whole": "clusters of all images",
+    "random": "random in a superclass",
+    "sample": "one class an image",
+}
+"""Names of the kinds of labels."""
 
 
 def subtract_baseline(table: pd.DataFrame) -> pd.Series:
