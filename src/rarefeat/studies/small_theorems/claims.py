@@ -91,8 +91,8 @@ def iter_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
         wide = rows.pivot(index="seed", columns=["quantity", "at"], values=["value", "stated"])
 
         def values(name: str, place: float | None = 0.0, column: str = "value", wide=wide):
-            found = wide[column][name]
-            return found if place is None else found[place]
+            places = wide[column][name]
+            return places if place is None else places[place]
 
         for claim, by_seed in PARTS[result](values).items():
             if claim not in OTHER_LAW.get(point, ()):

@@ -15,18 +15,18 @@ TABLES = ("theorem_means",)
 def findings(section: SmallTheorems, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Write a sentence on each theorem at its largest or last point."""
     table = tables["theorem_means"]
-    sentences = {
+    describers = {
         "parity_in_context": describe_parity,
         "gradient_features": describe_features,
         "first_stages": describe_stages,
         "invariant_features": describe_invariant,
     }
-    found = []
-    for result, describe in sentences.items():
+    sentences = []
+    for result, describe in describers.items():
         rows = select_rows(table, result=result)
         for point in list(dict.fromkeys(rows["point"]))[-1:]:
-            found.append(describe(point, select_rows(rows, point=point, at=0.0)))
-    return found
+            sentences.append(describe(point, select_rows(rows, point=point, at=0.0)))
+    return sentences
 
 
 def describe_parity(d: str, rows: pd.DataFrame) -> str:

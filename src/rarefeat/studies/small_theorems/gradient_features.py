@@ -103,9 +103,9 @@ def descend(network: Network, x: Tensor, y: Tensor, rate: float, decay: float) -
     hidden = network.hidden(x)
     slope = -y * (y * (hidden @ network.a) < 1) / len(y)
     gradient_W = ((hidden > 0) * slope[:, None]).mT @ x * network.a[:, None]
-    kept = 1 - rate * decay
+    shrink = 1 - rate * decay
     return network._replace(
-        a=kept * network.a - rate * (hidden.mT @ slope), W=kept * network.W - rate * gradient_W
+        a=shrink * network.a - rate * (hidden.mT @ slope), W=shrink * network.W - rate * gradient_W
     )
 
 
@@ -181,7 +181,7 @@ def measure(problem: GradientFeatures, point: str, draws: str, seeds: list[int])
         stream = generator(draws, seed, point)
         start = initial_network(law, stream)
         x, y = draw_samples(law, law.first_batch, stream)
-        # lambda = 1 / eta in the first step: what is left is the gradient.
+        # lambda = 1 / eta in the first step, so that only the gradient is left.
         first = network = descend(start, x, y, law.first_rate, 1 / law.first_rate)
         for step in range(law.steps):
             rate = law.rate * (1 - step / law.steps)

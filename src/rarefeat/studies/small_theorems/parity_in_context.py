@@ -57,7 +57,17 @@ def hinge_losses(heads: tuple[Tensor, Tensor], gamma: float) -> Tensor:
 
 
 def population_loss(losses: Tensor, important: Tensor, rate: float) -> Tensor:
-    """Return the loss over tasks, of which a share `rate` is less important."""
+    """Return the loss over tasks, of which a share `rate` is less important.
+
+    Parameters
+    ----------
+    losses : Tensor of shape (pairs,)
+        Loss of each task.
+    important : bool Tensor of shape (pairs,)
+        Whether a task is important.
+    rate : float
+        Share p_T of the others.
+    """
     return (1 - rate) * losses[important].mean() + rate * losses[~important].mean()
 
 
@@ -66,6 +76,15 @@ def least_norm(d: int, problem: ParityInContext, stream: torch.Generator) -> Ten
 
     Descent on the norm and the hinge losses, from the stated heads and from jittered ones; every
     end is scaled until its smallest margin is 1, so that each is a network without loss.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    problem : ParityInContext
+        Starts and descent.
+    stream : torch.Generator
+        Generator of the starts.
     """
     signs, V = stated_heads(d, int(math.log2(d)))
     jitter = torch.randn(problem.starts, *V.shape, generator=stream, dtype=torch.double)
@@ -112,8 +131,8 @@ def evaluate_prompts(
     n, d = len(tasks), models["larger"][1].shape[1]
     phi = 2.0 * torch.randint(2, (n, problem.M + 1, d), generator=stream).double() - 1
     probability = torch.tensor([0.25 + gamma, 0.25, 0.25, 0.25 - gamma])
-    drawn = probability.multinomial(n * (problem.M + 1), replacement=True, generator=stream)
-    pair = SIGNS[drawn].view(n, problem.M + 1, 2)
+    values = probability.multinomial(n * (problem.M + 1), replacement=True, generator=stream)
+    pair = SIGNS[values].view(n, problem.M + 1, 2)
     phi.scatter_(2, tasks[:, None].expand(n, problem.M + 1, 2), pair)
     labels = pair.prod(2)
     mean = torch.einsum("nl,nld->nd", labels[:, 1:], phi[:, 1:]) / problem.M
@@ -154,7 +173,7 @@ def measure(problem: ParityInContext, d: int, draws: str, seeds: list[int]) -> l
         }
         fewer = stated_heads(d, large - 1)
         losses = {name: hinge_losses(heads, gamma) for name, heads in models.items()}
-        whole = {name: population_loss(loss, important, rate) for name, loss in losses.items()}
+        totals = {name: population_loss(loss, important, rate) for name, loss in losses.items()}
         tasks = {
             name: pairs[which][
                 torch.randint(int(which.sum()), (problem.prompts,), generator=stream)
@@ -172,14 +191,15 @@ def measure(problem: ParityInContext, d: int, draws: str, seeds: list[int]) -> l
             ResultRow(seed, "fewer_loss", hinge_losses(fewer, gamma).max()),
             ResultRow(seed, "least_norm", least_norm(d, problem, stream), 1.0),
             ResultRow(seed, "smaller_important", losses["smaller"][important].max(), 0.0),
-            ResultRow(seed, "ranked_loss", whole["ranked"], whole["smaller"]),
+            ResultRow(seed, "ranked_loss", totals["ranked"], totals["smaller"]),
         ]
         for name in ("smaller", "ranked"):
             ratio = energy[name] / energy["larger"]
             rows.append(ResultRow(seed, f"{name}_noise", ratio, (small + 1) / (large + 1)))
-        for suffix, drawn in tasks.items():
-            found = evaluate_prompts(models, drawn, problem, gamma, stream)
+        for suffix, sample in tasks.items():
+            accuracies = evaluate_prompts(models, sample, problem, gamma, stream)
             rows += [
-                ResultRow(seed, f"{name}_accuracy{suffix}", value) for name, value in found.items()
+                ResultRow(seed, f"{name}_accuracy{suffix}", value)
+                for name, value in accuracies.items()
             ]
     return rows
