@@ -43,11 +43,11 @@ def png_bytes(figure: Figure, metadata: Mapping[str, str], **options: Any) -> by
     **options
         Options of `Figure.savefig`.
     """
-    drawn, small, info = io.BytesIO(), io.BytesIO(), PngInfo()
-    figure.savefig(drawn, format="png", **options)
+    rendered, small, info = io.BytesIO(), io.BytesIO(), PngInfo()
+    figure.savefig(rendered, format="png", **options)
     for key, text in metadata.items():
         info.add_text(key, text)
-    picture = Image.open(drawn)
+    picture = Image.open(rendered)
     picture.convert("RGB").quantize(dither=Image.Dither.NONE).save(
         small, "png", optimize=True, pnginfo=info, dpi=picture.info["dpi"]
     )
