@@ -280,7 +280,7 @@ def test_smaller_samples_are_held_against_fresh_pairs(low, high, words):
     small = row | {"fresh_ci_low": low, "fresh_ci_high": high}
     table = pd.DataFrame([small, small | {"N": 8192}])
     (line,) = describe_smaller_samples(table)
-    assert line.startswith("With 2,048 pairs it is learned by 34 of 48 if its sign is new")
+    assert line.startswith("With 2,048 pairs 34 of 48 runs learn it if its sign is")
     assert words in line
 
 

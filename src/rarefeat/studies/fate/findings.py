@@ -175,15 +175,14 @@ def describe_smaller_samples(table: pd.DataFrame) -> list[str]:
     }
     lines = []
     for N in sorted(set(table["N"]) - {0, table["N"].max()}):
-        rows = {row["latents"]: row for row in records(select_rows(table, N=N))}
-        clauses = [
-            f"{row['learned']} of {row['n']} if {KINDS[name]}"
-            f" ({outcomes[change(row, 'fresh')]}, {interval(row, 'fresh', 2, '+')})"
-            for name, row in rows.items()
-            if name in KINDS
+        sentences = [
+            f"With {pairs(N)} pairs {row['learned']} of {row['n']} runs learn it if"
+            f" {KINDS[row['latents']]}: {outcomes[change(row, 'fresh')]}"
+            f" ({interval(row, 'fresh', 2, '+')})."
+            for row in records(select_rows(table, N=N))
+            if row["latents"] in KINDS
         ]
-        if clauses:
-            lines.append(f"With {pairs(N)} pairs it is learned by {enumerate_words(clauses)}.")
+        lines += [" ".join(sentences)] if sentences else []
     return lines
 
 

@@ -49,9 +49,9 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     tasks = sorted(rows["superclass"].unique())
     figure, axes = panels(1, len(tasks), 1.1 + 0.22 * max(len(order), 2), sharey=True)
     for ax, task in zip(axes[0], tasks, strict=True):
-        measured = rows[rows["superclass"] == task]
-        paper = measured.assign(series=PAPER, **dict.fromkeys(ESTIMATED, measured["printed"]))
-        both = pd.concat([measured, paper])
+        shown_rows = rows[rows["superclass"] == task]
+        paper = shown_rows.assign(series=PAPER, **dict.fromkeys(ESTIMATED, shown_rows["printed"]))
+        both = pd.concat([shown_rows, paper])
         plot_points(ax, both, "value", "place", LOOKS, order=order, horizontal=True, dodge=0.3)
         draw_zero_line(ax, vertical=True)
         ax.set(title=task, xlabel="error after fine-tuning\nminus the baseline's (points)")
