@@ -48,8 +48,11 @@ CLAIMS = Path("docs/claims")
 
 def seeds_of(origin: Mapping) -> str:
     """Return the ranges of seeds of a table, each with its studies."""
+    seeds = origin.get("seeds", {})
+    if isinstance(seeds, str):
+        return seeds
     ranges: dict[str, list[str]] = {}
-    for study, first in origin.get("seeds", {}).items():
+    for study, first in seeds.items():
         if isinstance(first, str):
             ranges.setdefault(first, []).append(study)
     return "; ".join(
