@@ -40,11 +40,17 @@ def test_title_of_reuse(reused, word):
     assert summarise_reuse(estimates(fresh, reused, N=[0, 64], step=9)).startswith(word)
 
 
-@pytest.mark.parametrize(("drawn", "only"), [((0.8, 1), True), ((0, 0.1), False)])
-def test_title_of_draws(drawn, only):
-    rows = estimates(drawn, (0.3, 0.5), place=["pairs as drawn", "sign new"])
-    title = summarise_draws(rows, estimates((0.3, 0.6)))
-    assert title.endswith("only with pairs as drawn") == only
+@pytest.mark.parametrize(
+    ("ends", "title"),
+    [
+        (((0.8, 1), (0, 0.1)), "More runs learn it than from fresh pairs only with pairs as drawn"),
+        (((0.8, 1), (0.7, 1)), "In 2 of 2 rows more runs learn it than from fresh pairs"),
+        (((0, 0.1), (0.3, 0.5)), "Runs that learn the rare feature, by what comes back of a pair"),
+    ],
+)
+def test_title_of_draws(ends, title):
+    rows = estimates(*ends, place=["pairs as drawn", "sign new"])
+    assert summarise_draws(rows, estimates((0.3, 0.6))) == title
 
 
 @pytest.mark.parametrize(("change", "none"), [(0.001, True), (0.4, False), (-0.4, False)])

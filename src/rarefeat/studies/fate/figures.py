@@ -165,7 +165,7 @@ def fate_draws(table: pd.DataFrame) -> Figure:
     for row in table[table["N"] == 0].itertuples():
         ax.axvspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0, zorder=0)
         ax.axvline(row.learned / row.n, color=GREY, lw=0.7, zorder=0)
-        ax.text(row.ci_high, -0.45, " fresh pairs", color="0.35", va="center")
+        ax.text(row.ci_high, -0.2, " fresh pairs", color="0.35", va="center")
     ax.set(
         xlim=(-0.02, 1.02),
         xlabel=f"runs that learn it by step {table['T'].max():,}, exact 95 % intervals,"
@@ -180,8 +180,10 @@ def summarise_draws(rows: pd.DataFrame, fresh: pd.DataFrame) -> str:
     """Say in one line from which ways of drawing more runs are shown to learn than from fresh."""
     if len(fresh) and len(rows):
         more = rows[rows["ci_low"] > fresh["ci_high"].iloc[0]]["place"]
-        if 0 < len(more) < len(rows):
-            return f"More runs learn it than from fresh pairs only with {' or '.join(more)}"
+        if len(more) == 1 < len(rows):
+            return f"More runs learn it than from fresh pairs only with {more.iloc[0]}"
+        if len(more):
+            return f"In {len(more)} of {len(rows)} rows more runs learn it than from fresh pairs"
     return "Runs that learn the rare feature, by what comes back of a pair"
 
 
