@@ -120,7 +120,7 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     N = PAIRS if PAIRS in set(plain["N"]) else plain["N"].max()
     for ax, number, title in (
         (fresh, 0, "fresh pairs"),
-        (reused, N, f"{N:,} pairs that come back"),
+        (reused, N, f"{N:,} reused pairs"),
     ):
         rows = plain[plain["N"] == number].assign(series=plain["lambda"])
         styles = sequential_styles(sorted(set(rows["series"])))
