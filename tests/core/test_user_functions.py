@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +54,7 @@ def bias_context(step: int = 1, replicas: int = S) -> BiasContext:
 @pytest.fixture
 def register(monkeypatch):
     """Register a rule of a script, and return a function that makes it anew for a training."""
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+    monkeypatch.setitem(globals(), "__name__", "__main__")
 
     def make(rule, kind=make_user_mask_rule):
         def mine(context):

@@ -21,8 +21,8 @@ import time
 from collections.abc import Iterable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
-from typing import NamedTuple
+from types import CodeType, FrameType, ModuleType
+from typing import Any, NamedTuple
 
 from rarefeat.core.errors import RarefeatError
 
@@ -135,16 +135,21 @@ def opened_files() -> Iterator[set[Path]]:
 @contextlib.contextmanager
 def called_files() -> Iterator[set[Path]]:
     """Collect the user's files whose functions are called meanwhile; the running script is none."""
-    names: set[str] = set()
+    names: dict[str, str] = {}
     files: set[Path] = set()
-    before, script = sys.getprofile(), getattr(sys.modules["__main__"], "__file__", None)
-    sys.setprofile(lambda frame, event, argument: names.add(frame.f_code.co_filename))
+    before = sys.getprofile()
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        names.setdefault(frame.f_code.co_filename, frame.f_globals.get("__name__", ""))
+
+    sys.setprofile(note)
     try:
         yield files
     finally:
         sys.setprofile(before)
-        # Code of a notebook has a file that does not exist.
-        paths = (Path(name) for name in names - {script} if is_user_file(name))
+        # Code of a notebook has a file that does not exist, and one of a gallery has no `__file__`.
+        called = (name for name, module in names.items() if module != "__main__")
+        paths = (Path(name) for name in called if is_user_file(name))
         files.update(path for path in paths if path.is_file())
 
 
