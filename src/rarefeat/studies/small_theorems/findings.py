@@ -25,56 +25,57 @@ def findings(section: SmallTheorems, tables: Mapping[str, pd.DataFrame]) -> list
     for result, describe in describers.items():
         rows = select_rows(table, result=result)
         for point in list(dict.fromkeys(rows["point"]))[-1:]:
-            sentences.append(describe(point, select_rows(rows, point=point, at=0.0)))
+            sentences += describe(point, select_rows(rows, point=point, at=0.0))
     return sentences
 
 
-def describe_parity(d: str, rows: pd.DataFrame) -> str:
+def describe_parity(d: str, rows: pd.DataFrame) -> list[str]:
     """Say whether Theorem 5.5.1's heads are the best, and which noise they let in."""
     norm, four, noise = (
         single_row(rows, quantity=name) for name in ("least_norm", "ranked_loss", "smaller_noise")
     )
     smaller = norm["ci_high"] < 1
-    return (
+    return [
         f"With d = {d} features the heads that Theorem 5.5.1 calls optimal"
         f" {'are not' if smaller else 'may be'} of least norm: networks without any loss have"
-        f" {interval(norm, 'mean', 3)} of their squared norm. Four heads have a loss of"
-        f" {number(four['mean'], 4)} over all tasks, where the theorem's smaller model with as many"
-        f" has {number(four['stated'], 4)}. The noise that this one lets in is"
-        f" {interval(noise, 'mean', 3)} of the larger one's (stated: {number(noise['stated'], 3)})."
-    )
+        f" {interval(norm, 'mean', 3)} of their squared norm.",
+        f"Four heads have a loss of {number(four['mean'], 4)} over all tasks, where the theorem's"
+        f" smaller model with as many has {number(four['stated'], 4)}. The noise that this one lets"
+        f" in is {interval(noise, 'mean', 3)} of the larger one's (stated:"
+        f" {number(noise['stated'], 3)}).",
+    ]
 
 
-def describe_features(law: str, rows: pd.DataFrame) -> str:
+def describe_features(law: str, rows: pd.DataFrame) -> list[str]:
     """Compare the error after training with that of the frozen first layer."""
     trained, frozen = (single_row(rows, quantity=name) for name in ("error", "error_frozen"))
     apart = trained["ci_high"] < frozen["ci_low"]
-    return (
+    return [
         f"Algorithm 1 on the law `{law}` ends with an error of"
         f" {interval(trained, 'mean', 4)}; the same neurons with a frozen first layer have"
         f" {interval(frozen, 'mean', 4)}: {'more' if apart else 'not shown to be more'}."
-    )
+    ]
 
 
-def describe_stages(eps_min: str, rows: pd.DataFrame) -> str:
+def describe_stages(eps_min: str, rows: pd.DataFrame) -> list[str]:
     """Say when the first stage of Liao et al. ends, and what lucky neurons have at T2."""
     T1, lucky = (single_row(rows, quantity=name) for name in ("T1", "lucky"))
-    return (
+    return [
         f"With eps_min = {eps_min}, T1 by eq. (41) of Liao et al. comes at step"
         f" {number(T1['mean'], 0)}, T1 by eq. (34) of the pruning paper at"
         f" {number(T1['stated'], 0)}. At T2 a lucky neuron has {interval(lucky, 'mean', 2)} of its"
         " norm along its feature."
-    )
+    ]
 
 
-def describe_invariant(norm: str, rows: pd.DataFrame) -> str:
+def describe_invariant(norm: str, rows: pd.DataFrame) -> list[str]:
     """Say what the optimum of the contrastive loss keeps of spurious features."""
     alone, shared = (single_row(rows, quantity=name) for name in ("spurious", "spurious_shared"))
-    return (
+    return [
         f"At norm {norm} the optimum of the contrastive loss moves with spurious features by"
-        f" {interval(alone, 'mean', 4)} of the largest distance where a pair draws them anew, and"
-        f" by {interval(shared, 'mean', 2)} where it shares them."
-    )
+        f" {interval(alone, 'mean', 4)} of the largest distance where each view draws its own, and"
+        f" by {interval(shared, 'mean', 2)} where a pair shares them."
+    ]
 
 
 answer = make_findings_page(
