@@ -128,7 +128,7 @@ def test_damage_is_refused(tmp_path):
 
 
 def test_reader_refuses_another_table_in_its_place(tmp_path):
-    job, path = PROJECT.figure_job("scaling"), tmp_path / "lucky_sets.parquet"
+    job, path = PROJECT.table_job("scaling_exponents"), tmp_path / "lucky_sets.parquet"
     write_product(path, TABLE, build_origin(PROJECT.table_job("lucky_sets")))
     assert read_product(path, job.tables).equals(TABLE)
     shutil.copy(path, tmp_path / "scaling.parquet")

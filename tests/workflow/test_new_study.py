@@ -131,7 +131,7 @@ def test_docs_show_the_study_in_all_indexes(documented):
         assert text in (documented / path).read_text(), path
     page = (documented / "docs/studies/example.md").read_text()
     assert "](../figures/learning_curve.png)" in page
-    assert "+uncommitted" in page
+    assert "+uncommitted" in (documented / "docs/reference/data.md").read_text()
 
 
 def test_lint_and_tests_of_the_author_pass(documented):

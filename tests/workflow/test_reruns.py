@@ -82,7 +82,7 @@ def test_new_cell_runs_alone_with_what_aggregates_it(project):
     study = {"studies": {"neighbour": {"grid": grid}}}
     jobs = planned_jobs(project, **overlay(project, imbalance=study))
     assert jobs == dict.fromkeys(
-        ["synthesise", "pretrain", "probe", "aggregate_neighbour", "plot", "page"], 1
+        ["synthesise", "pretrain", "probe", "aggregate_neighbour", "page"], 1
     )
 
 

@@ -148,8 +148,8 @@ def called_files() -> Iterator[set[Path]]:
     finally:
         sys.setprofile(before)
         # Code of a notebook has a file that does not exist, and one of a gallery has no `__file__`.
-        called = (name for name, module in names.items() if module != "__main__")
-        paths = (Path(name) for name in called if is_user_file(name))
+        modules = (name for name, module in names.items() if module != "__main__")
+        paths = (Path(name) for name in modules if is_user_file(name))
         files.update(path for path in paths if path.is_file())
 
 

@@ -343,7 +343,7 @@ def test_every_figure_is_drawn_from_a_subset_of_studies(small):
         for name, figure in project.outputs["augmentation"].figures.items()
         if set(figure.tables) <= set(TABLES)
     }
-    assert len(drawn) == 4
+    assert len(drawn) == 2
     for name, figure in drawn.items():
         getattr(figures, name)(
             {table: tables[table] for table in figure.tables}, project.figure_job(name)

@@ -81,5 +81,6 @@ def test_every_kind_is_measured_collected_and_drawn(digits):
     pd.testing.assert_series_equal(initial["views_none"], initial["views_crops"], check_names=False)
     job = project.figure_job("augmentation_images")
     assert draw(
-        gathered, job.model_copy(update={"config": job.config | {"kinds": list(kinds)}})
+        {"augmentation_images": metrics},
+        job.model_copy(update={"config": job.config | {"kinds": list(kinds)}}),
     ).axes

@@ -27,7 +27,6 @@ from rarefeat.studies.selection import (
     claims,
     digits,
     doc_tables,
-    figures,
     measure,
     model_diagnostics,
 )
@@ -480,21 +479,6 @@ def test_law_beside_ridge_of_few_and_many_regimes():
     assert (few["regimes"], all_others["regimes"], all_others["n"]) == (8, 29, 30)
     assert 0 < few["mean"] < all_others["mean"] <= 0.1
     assert all_others["mean"] > 0.09
-
-
-def test_select_measured_needs_enough_replicas():
-    found = {"few": 4, "many": 5}
-    scores = pd.DataFrame(
-        [
-            {"point": point, "auc": 0.5 if seed < n else np.nan}
-            for point, n in found.items()
-            for seed in range(8)
-        ]
-    )
-    assert set(figures.select_measured(scores, ["point"])["point"]) == {"many"}
-    # A small run shows what it has.
-    few = scores[scores["point"] == "few"]
-    assert figures.select_measured(few, ["point"]).equals(few)
 
 
 def test_law_constants():
