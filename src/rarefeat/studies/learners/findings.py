@@ -42,7 +42,8 @@ def describe_learner(learner: str) -> str:
 
 def findings(section: LearnerStudies, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Describe the paper's learner, the others beside it, fresh pairs, and both measures."""
-    frequencies = tables["learner_frequencies"].dropna(subset=["frequency"])
+    # A published table has no value where a run's has an empty text.
+    frequencies = tables["learner_frequencies"].dropna(subset=["frequency"]).fillna({"bound": ""})
     readout = select_rows(frequencies, measure="readout")
     returning = {row["learner"]: row for row in records(select_rows(readout, pairs="returning"))}
     if PAPER not in returning:
