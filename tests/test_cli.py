@@ -20,6 +20,7 @@ from rarefeat.cli import main
         ("accept nowhere", 1, "nowhere"),
         ("images nowhere", 1, "nowhere"),
         ("list figure", 0, " |cos| at least"),
+        ("list", 0, "`rarefeat list GROUP` lists one group: study, figure"),
         ("predict-critical-frequency m=60", 0, "eps_min=0."),
         (
             "predict-critical-frequency --kappa 0.8 --gamma 10 'bias={share: 0.2}'",

@@ -6,6 +6,7 @@ Runs themselves are started by `snakemake`.
 import importlib.util
 import os
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -56,15 +57,32 @@ def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
             yield "claim", claim.id, claim.statement
 
 
+def format_overview(project: Project) -> str:
+    """Return a paragraph for each kind of study, with its figures, that fits a screen."""
+    from rarefeat.registry import kinds
+
+    lines = []
+    for name, kind in kinds().items():
+        lines.append(f"{name:16} {click.style(kind.title, bold=True)}")
+        figures = " ".join(project.outputs[name].figures)
+        lines += textwrap.wrap(figures, 78, initial_indent="  ", subsequent_indent="  ")
+    groups = ", ".join(GROUPS[1:])
+    return "\n".join([*lines, f"`rarefeat list GROUP` lists one group: {groups}, or all."])
+
+
 @main.command(name="list")
-@click.argument("group", type=click.Choice(GROUPS), default="all")
+@click.argument("group", type=click.Choice(GROUPS), required=False)
 @CONFIGFILE
-def list_(group: str, configfile: tuple[str, ...]) -> None:
-    """List studies, figures, tables and claims, or one GROUP of them.
+def list_(group: str | None, configfile: tuple[str, ...]) -> None:
+    """List the kinds of studies with their figures, or each member of one GROUP.
 
     All but claims are targets of snakemake.
     """
-    for item_group, name, text in list_items(load(DEFAULT, *configfile)):
+    project = load(DEFAULT, *configfile)
+    if group is None:
+        click.echo(format_overview(project))
+        return
+    for item_group, name, text in list_items(project):
         if group in ("all", item_group):
             sentence = " ".join(text.split()).partition(". ")[0].rstrip(".")
             click.echo(f"{item_group:8} {name}  {click.style(sentence[:100], dim=True)}")
