@@ -56,21 +56,23 @@ def test_command_prints_its_result_or_one_line(line, status, words, monkeypatch)
 
 def test_new_writes_a_study_that_snakemake_plans(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # Rules of other tests may have left a module of this name.
-    monkeypatch.delitem(sys.modules, "mine", raising=False)
-    assert CliRunner().invoke(main, ["new", "mine"]).exit_code == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"Snakefile", "mine.py", "mine.yaml"}
-    again = CliRunner().invoke(main, ["new", "mine"])
-    assert again.output == "Error: new: mine.yaml exists; choose another name or delete it\n"
-    snakemake = [sys.executable, "-m", "snakemake", "--dry-run", "--configfile", "mine.yaml"]
+    assert CliRunner().invoke(main, ["new", "first_rule"]).exit_code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "Snakefile",
+        "first_rule.py",
+        "first_rule.yaml",
+    }
+    again = CliRunner().invoke(main, ["new", "first_rule"])
+    assert again.output == "Error: new: first_rule.yaml exists; choose another name or delete it\n"
+    snakemake = [sys.executable, "-m", "snakemake", "--dry-run", "--configfile", "first_rule.yaml"]
     plan = subprocess.run(snakemake, capture_output=True, text=True)
     assert not plan.returncode, plan.stdout + plan.stderr
-    assert "mine" in plan.stdout + plan.stderr
-    Path("mine.yaml").unlink()
-    Path("mine.py").unlink()
-    Path("Snakefile").write_text("# mine\n", encoding="utf-8")
-    CliRunner().invoke(main, ["new", "mine"])
-    assert Path("Snakefile").read_text(encoding="utf-8") == "# mine\n"
+    assert "first_rule" in plan.stdout + plan.stderr
+    Path("first_rule.yaml").unlink()
+    Path("first_rule.py").unlink()
+    Path("Snakefile").write_text("# first_rule\n", encoding="utf-8")
+    CliRunner().invoke(main, ["new", "first_rule"])
+    assert Path("Snakefile").read_text(encoding="utf-8") == "# first_rule\n"
 
 
 def test_show_offers_files_that_are_there(tmp_path, monkeypatch):
