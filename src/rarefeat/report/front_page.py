@@ -27,7 +27,7 @@ def render_front_page(project: Project, states: Mapping[str, str]) -> str:
     states : mapping of str to str
         One of STATES for each figure and page, by its path below the results.
     """
-    rows, pictures = [], []
+    rows, candidates = [], []
     for name, kind in kinds().items():
         outputs = project.outputs[name]
         paths = [f"figures/{figure}.png" for figure in outputs.figures]
@@ -37,8 +37,10 @@ def render_front_page(project: Project, states: Mapping[str, str]) -> str:
             cells = "".join(f"<td>{count or ''}</td>" for count in counts)
             rows.append(f"<tr><td>{html.escape(kind.title)}</td>{cells}</tr>")
         current = [path for path in paths if path.endswith(".png") and states.get(path) == CURRENT]
-        if current and len(pictures) < THUMBNAILS:
-            pictures.append(draw_thumbnail(Path(project.results, current[0]), kind.title))
+        candidates += [(place, path, kind.title) for place, path in enumerate(current)]
+    # One of each kind first, then a second one.
+    chosen = sorted(candidates, key=lambda candidate: candidate[0])[:THUMBNAILS]
+    pictures = [draw_thumbnail(Path(project.results, path), title) for _, path, title in chosen]
     head = "".join(f"<th>{words}</th>" for words in ("study", *STATES))
     return (
         f'<div style="display:flex;flex-wrap:wrap;gap:1rem">{"".join(pictures)}</div>'
