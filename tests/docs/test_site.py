@@ -120,6 +120,6 @@ def test_no_page_asks_a_network(site, path):
 
 def test_one_column_figures_are_half_as_wide(site):
     page = built(site, DOCS / "studies/imbalance.md")
-    columns = re.findall(r'<figure class="column"><img [^>]*figures/(\w+)\.png', page)
+    columns = re.findall(r'<figure class="column"><a [^>]*><img [^>]*figures/(\w+)\.png', page)
     assert sorted(columns) == ["figure1_aligned_neurons", "figure2_max_alignment"]
-    assert re.search(r"<figure><img [^>]*figures/figure3_cosine_similarity\.png", page)
+    assert re.search(r"<figure><a [^>]*><img [^>]*figures/figure3_cosine_similarity\.png", page)
