@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rarefeat.chain import pretrain as stage
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm
-from rarefeat.config.study import merge_configs
+from rarefeat.config.study import merge_configs, serves_native_step
 from rarefeat.core import native_numerics
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.native_numerics import draw_streams
@@ -259,3 +259,12 @@ def test_a_native_kernel_of_the_direct_simulator_is_refused():
     assert "training.kernel: native is for simulator: reduced on device: cpu" in refusal(
         parse, config
     )
+
+
+@pytest.mark.parametrize("m", [4, 6, 9, 12])
+@pytest.mark.parametrize("d1", range(10, 40))
+def test_kernel_is_native_where_the_config_says_so(d1, m):
+    simulator = ReducedSimulator(4, d1, m, 1)
+    kernel = make_kernel("auto", simulator, simulator.sample_tokens)
+    is_native = isinstance(kernel.simulator, NativeSimulator)
+    assert is_native == serves_native_step("reduced", "cpu", tiny_data(d1=d1), m)

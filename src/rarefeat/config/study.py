@@ -34,6 +34,28 @@ class Grid(Section):
     arms: Distinct[ArmName] = Field(min_length=1, description="arms of the study, by name")
 
 
+def serves_native_step(simulator: str, device: str, data: Data, m: int) -> bool:
+    """Return whether `core.training.make_kernel` has native functions for a study.
+
+    Parameters
+    ----------
+    simulator, device : str
+        Simulator, and where it trains.
+    data : Data
+        Data of the study.
+    m : int
+        Number of neurons.
+    """
+    # As the reduced simulator, which imports torch, rounds up: a test holds both together.
+    coordinates = data.d + m + -(data.d + m) % 8
+    return (
+        simulator == "reduced"
+        and device == "cpu"
+        and data.balance != "reweighted"
+        and data.d1 >= coordinates + m
+    )
+
+
 class Study(Section):
     """A named chain synthesise -> pretrain -> probe -> aggregate over one grid."""
 
@@ -103,14 +125,13 @@ class Study(Section):
                 raise ValueError(f"grid, {axis} of all blocks: {error}") from error
         if self.simulator == "reduced" and self.data.views != Views():
             raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
-        if self.training.kernel == "native" and (
-            self.simulator != "reduced"
-            or self.training.device != "cpu"
-            or self.data.balance == "reweighted"
+        if self.training.kernel == "native" and not serves_native_step(
+            self.simulator, self.training.device, self.data, self.training.m
         ):
             raise ValueError(
-                "training.kernel: native is for simulator: reduced on device: cpu, without"
-                " data.balance: reweighted; say kernel: auto"
+                "training.kernel: native is for simulator: reduced on device: cpu, with d1 of at"
+                " least m more than d + m rounded up to a multiple of 8, and without data.balance:"
+                " reweighted; say kernel: auto"
             )
         if self.training.K > self.data.N:
             raise ValueError(

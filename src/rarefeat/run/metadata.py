@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from rarefeat.config.model import Data
+from rarefeat.config.study import serves_native_step
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.code_hashes import hash_texts
 from rarefeat.run.job import Job, read_job_file
@@ -74,13 +76,17 @@ def seeds(section: Any) -> Any:
 
 
 def kernels(section: Any) -> set[str]:
-    """Return what trains the encoders of a section of the config: torch, native, or both."""
+    """Return what trains the encoders of a section: torch, native, or `auto` if not certain."""
     if not isinstance(section, dict):
         return set()
     training = section.get("training")
     if isinstance(training, dict) and "kernel" in training:
-        serves = section.get("simulator", "reduced") == "reduced" and "device" not in training
-        return {"native" if serves and training["kernel"] != "torch" else "torch"}
+        # Other kinds choose simulator and sizes themselves; what is certain of them is the key.
+        if training["kernel"] == "torch" or "simulator" not in section:
+            return {training["kernel"]}
+        device, data = training.get("device", "cpu"), Data(**section["data"])
+        serves = serves_native_step(section["simulator"], device, data, training["m"])
+        return {"native" if serves else "torch"}
     return set().union(*map(kernels, section.values()))
 
 
