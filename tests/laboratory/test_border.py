@@ -126,9 +126,9 @@ class PerToken(Plain):
         return self.layer(tokens)
 
 
-class Double(Plain):
+class HalfPrecision(Plain):
     def forward(self, tokens):
-        return super().forward(tokens).double()
+        return super().forward(tokens).half()
 
 
 class Frozen(Plain):
@@ -150,7 +150,7 @@ class Branching(Plain):
         (Running, "changes a buffer"),
         (InPlace, "changes its input"),
         (PerToken, "must be of shape (6, m)"),
-        (Double, "must be float32, got torch.float64"),
+        (HalfPrecision, "must be float32 or float64, got torch.float16"),
         (Frozen, "no gradient"),
         (lambda d1, m: 3, "must be a torch.nn.Module, got int"),
         (Branching, "data-dependent control flow"),

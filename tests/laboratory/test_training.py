@@ -54,6 +54,15 @@ def test_autograd_trains_as_the_closed_form(settings, rule):
     assert torch.equal(exact.T1, other.T1)
 
 
+def test_double_precision_has_the_draws_of_single(settings):
+    single, double = run(settings, Learner()), run(settings, Learner(encoder="double"))
+    assert double.weights.dtype == torch.float64
+    assert (single.weights - double.weights).abs().max() < 1e-5 * double.weights.abs().max()
+    item = Arm(arm="pruned_neuron", alpha=0.3, pruned_update="straight_through")
+    masked = run(settings, Learner(encoder="double"), item)
+    assert not torch.equal(double.weights, masked.weights)
+
+
 @pytest.mark.parametrize("arm", ["pruned_neuron", "random_neuron", "pruned_weight"])
 def test_masks_act_as_in_the_closed_form(settings, arm):
     item = Arm(arm=arm, alpha=0.3, pruned_update="straight_through")

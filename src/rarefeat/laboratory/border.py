@@ -154,8 +154,8 @@ def check_encoder(name: str, module: nn.Module, tokens: Tensor) -> int:
     buffers = {key: value.clone() for key, value in module.named_buffers()}
     (result,) = call_twice(name, module, lambda: (tokens.clone(),))
     check_tensor(f"{name}: embeddings", result, (len(tokens), "m"))
-    if result.dtype != torch.float32:
-        raise RarefeatError(f"{name}: embeddings: must be float32, got {result.dtype}")
+    if result.dtype not in (torch.float32, torch.float64):
+        raise RarefeatError(f"{name}: embeddings: must be float32 or float64, got {result.dtype}")
     if any(not are_same(value, buffers[key]) for key, value in module.named_buffers()):
         raise RarefeatError(f"{name}: changes a buffer in forward; it must keep no state")
     if not result.requires_grad:

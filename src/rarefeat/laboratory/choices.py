@@ -15,7 +15,7 @@ from rarefeat.core.user_functions import USER_FUNCTION_RE, load_function
 Choice = str | Callable[..., Any]
 BUILT_IN = {
     "data_law": ("paper", "correlated", "power_law", "magnitudes", "classes"),
-    "encoder": ("paper", "relu", "linear", "mlp", "attention"),
+    "encoder": ("paper", "double", "relu", "linear", "mlp", "attention"),
     "loss": (
         "infonce", "symmetric_infonce", "nt_xent", "spectral", "barlow_twins", "vicreg",
         "supervised",

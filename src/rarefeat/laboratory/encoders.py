@@ -58,6 +58,18 @@ class Paper(nn.Module):
         return brelu(attend(tokens, self.scale) @ self.weights.mT, self.bias).sum(-2)
 
 
+class DoublePrecision(Paper):
+    """The paper's encoder in float64, from the same initial weights: a control of rounding."""
+
+    def __init__(self, d1: int, m: int, sigma_0: float, attention_scale: float = 1.0):
+        super().__init__(d1, m, sigma_0, attention_scale)
+        self.double()
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Embed samples."""
+        return super().forward(tokens.double())
+
+
 class ReLU(Paper):
     """The paper's encoder with ReLU(s - b) for BReLU, so that each sign needs a neuron."""
 
@@ -110,7 +122,14 @@ class Attention(Paper):
         return brelu(attended @ self.weights.mT, self.bias).sum(-2)
 
 
-ENCODERS = {"paper": Paper, "relu": ReLU, "linear": Linear, "mlp": MLP, "attention": Attention}
+ENCODERS = {
+    "paper": Paper,
+    "double": DoublePrecision,
+    "relu": ReLU,
+    "linear": Linear,
+    "mlp": MLP,
+    "attention": Attention,
+}
 """Encoders by name."""
 
 

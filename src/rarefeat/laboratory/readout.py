@@ -130,7 +130,7 @@ def measure_learners(
         embeddings = learners.embed(source.sample_tokens(pairs, noise)[:, : 2 * n_fit])
     cosines = None
     if learners.weights is not None:
-        cosines = absolute_cosines(learners.weights, learners.dictionary).amax(1)
+        cosines = absolute_cosines(learners.weights.float(), learners.dictionary.float()).amax(1)
     rows = []
     for index, seed in enumerate(seeds):
         f, features = embeddings[index], pairs.features[index]

@@ -607,6 +607,8 @@ def train_by_autograd(
     masks = NeuronMasks(namespace, source, arm) if arm.named.rule else None
     noise = make_generators(namespace, seeds, stream_names.NOISE, device)
     dictionary, recorded_steps = source.simulator.dictionary, set(log_spaced(training.T))
+    if neurons:
+        dictionary = dictionary.to(values[neurons].dtype)
     T1, trajectory = torch.full((len(seeds),), -1, device=device), []
     weights = bias = None
 
@@ -624,7 +626,8 @@ def train_by_autograd(
         if masks:
             with torch.no_grad():
                 dense = vmap(embed)(state, tokens)
-            mask = masks(step, weights, bias, tokens, dense)
+            # Rules see single precision, whatever that of the encoder.
+            mask = masks(step, weights.float(), bias.float(), tokens, dense.float())
             if mask is not None:
                 # Straight through: the loss sees the mask, and the gradient reaches every weight.
                 state[neurons] = values[neurons] - weights.masked_fill(~mask, 0.0)

@@ -9,6 +9,7 @@ from rarefeat.config.cells import cell
 from rarefeat.run.job import Job
 from rarefeat.studies.learners.claims import CONTRASTS, measure
 from rarefeat.studies.learners.config import LearnerStudies
+from rarefeat.studies.learners.doc_tables import compare_late_learners
 from rarefeat.studies.learners.findings import findings
 from rarefeat.studies.learners.lockout import (
     frequency_rows,
@@ -171,3 +172,26 @@ def test_findings_name_the_end_of_the_grid(section):
     shares = pd.DataFrame({"learner": ["infonce"], "pairs": "returning", "r2_frequent": [0.9]})
     first = findings(section, {"learner_frequencies": table, "learner_shares": shares})[0]
     assert "more often than any frequency tested, 1 times" in first
+
+
+def test_late_learners_count_every_rare_feature():
+    def readouts(learner: str, returning: list[float], fresh: list[float]) -> pd.DataFrame:
+        rows = []
+        for pairs, cosines in (("returning", returning), ("fresh", fresh)):
+            for seed, cosine in enumerate(cosines):
+                for feature, value in enumerate((0.99, 0.95, cosine)):
+                    rows.append({"learner": learner, "eta": 0.1, "pairs": pairs, "seed": seed,
+                                 "feature": feature, "cosine": value, "diverged": 0.0})  # fmt: skip
+        return pd.DataFrame(rows)
+
+    one = readouts("one", [0.95, 0.95, 0.95, 0.6], [0.1, 0.1, 0.95, 0.1])
+    two = readouts("two", [0.95, 0.1, 0.95, 0.95], [0.95, 0.95, 0.95, 0.95])
+    two.loc[(two["feature"] == 1) & (two["seed"] == 3), "cosine"] = 0.2
+    one.loc[(one["seed"] == 0) & (one["pairs"] == "returning"), "diverged"] = 1.0
+    table = compare_late_learners(one, two).set_index(["learner", "pairs"])
+    assert table["learned"].to_dict() == {
+        ("one", "returning"): 2, ("one", "fresh"): 1, ("two", "returning"): 2, ("two", "fresh"): 3
+    }  # fmt: skip
+    assert table.loc[("one", "returning"), "half"] == 3
+    assert table.loc[("two", "fresh"), "reuse"] == -0.25
+    assert (table["reuse_ci_low"] <= table["reuse"]).all()
