@@ -169,8 +169,8 @@ def train_learners(
         paper, correlated, power_law, magnitudes or classes; MODULE:NAME of a file; or a function
         of (n, generator, probability), see docs/own_learner.md.
     encoder : str or callable
-        paper, double, relu, linear, mlp or attention; MODULE:NAME; or a subclass of torch.nn.Module that
-        is built by (d1, m).
+        paper, double, relu, linear, mlp or attention; MODULE:NAME; or a subclass of
+        torch.nn.Module that is built by (d1, m).
     loss : str or callable
         infonce, symmetric_infonce, nt_xent, spectral, barlow_twins, vicreg or supervised;
         MODULE:NAME; or a function of (f_x, f_y).
