@@ -17,6 +17,7 @@ from whole_project import (
     ROOT,
     copy_project,
     environment,
+    execute,
     planned_jobs,
     run,
     run_module,
@@ -187,3 +188,22 @@ def test_sigterm_ends_a_training_and_leaves_no_file(tmp_path):
     assert process.returncode == 1
     assert errors.splitlines()[-1] == "error: ended by SIGTERM; run snakemake again"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs", "latents"]
+
+
+def test_local_run_starts_no_timer_for_its_jobs(tmp_path):
+    """A limit of jobs per second starts one after each job, again and again."""
+    script = """
+import sys, threading
+started = []
+threading.Timer.start = lambda timer: started.append(timer)
+from snakemake.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("timers:", len(started))
+"""
+    folder = copy_project(tmp_path)
+    python, _, _, *arguments = snakemake(folder, "--", "lucky_sets")
+    process = execute(folder, python, "-c", script, *arguments)
+    assert (folder / RESULTS / "tables/lucky_sets.parquet").is_file(), process.stderr
+    assert "timers: 0" in process.stdout
