@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
+import rarefeat
 from rarefeat.core.errors import RarefeatError
 from rarefeat.project import load
+from rarefeat.report import api_reference
 from rarefeat.report.doc_figures import verdict_mosaic
 from rarefeat.report.pages import interval, number, pages, single_row, trend_word
 from rarefeat.report.published_claims import published_claims
@@ -126,6 +128,14 @@ def test_reference_pages_are_up_to_date_with_code():
         assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, (
             f"run `make docs` to renew docs/{name}"
         )
+
+
+def test_page_of_python_has_every_public_name():
+    assert set(api_reference.MEMBERS) == set(rarefeat.__all__)
+    page = api_reference.api_page()
+    assert "- `eps_min` (float): Frequency of the rare feature" in page
+    assert "### Encoder.sample_pairs" in page
+    assert "&lt;w_i" in page
 
 
 def test_published_tables_have_commit_and_run():

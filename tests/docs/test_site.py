@@ -91,7 +91,7 @@ def test_inner_products_are_visible(site, path):
 
 
 def test_docstrings_show_inner_products(site):
-    page = built(site, DOCS / "reference/api.md")
+    page = built(site, DOCS / "reference/core.md")
     assert "&lt;w_i" in page
     assert not re.search(r"<w_i", page)
 
