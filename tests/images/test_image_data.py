@@ -695,6 +695,10 @@ def test_missing_images_and_an_empty_list_are_refused(tmp_path):
         message
         == f"data.folder: 2 of 6 files are missing, {tmp_path}/a.png the first; put them there"
     )
+    # A file that two lists name counts once.
+    (tmp_path / "long.txt").write_text("a.png 0\nb.png 1\n")
+    listed = image_folder(tmp_path, pretrain_list="long.txt")
+    assert "2 of 6 files are missing" in refusal(read_images, listed)
     # Images of classes that are not kept need not be there.
     (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text() + "c.png 2\n")
     (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\nd.png 2\n")

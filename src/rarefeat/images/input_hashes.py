@@ -124,9 +124,11 @@ def stat_files(files: Files) -> dict[str, list[int]]:
             status = os.stat(path)
             if stat.S_ISREG(status.st_mode):
                 states[path] = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-    if missing := [path for _, path in files if path not in states]:
+    # A file that is in two lists counts once.
+    paths = dict.fromkeys(path for _, path in files)
+    if missing := [path for path in paths if path not in states]:
         raise RarefeatError(
-            f"data.folder: {len(missing)} of {len(files)} files are missing, {missing[0]} the"
+            f"data.folder: {len(missing)} of {len(paths)} files are missing, {missing[0]} the"
             " first; put them there"
         )
     return states

@@ -12,6 +12,10 @@ from rarefeat.images.formats import IMAGE_FORMATS, entries
 from rarefeat.storage.sealed_files import write_file
 
 PARTS = ("train", "test")
+LONG_TAIL = 2.0
+"""Largest over smallest class from which a folder may be long-tailed already."""
+FEW_POINTS = 0.02
+"""Standard error of an accuracy of one half from which a test set is called small."""
 
 
 def class_images(folder: Path) -> dict[str, list[Path]]:
@@ -158,6 +162,7 @@ def write_lists(folder: Path, every: int) -> list[str]:
     for label, name in enumerate(names):
         counts = [len(images[part_name][name]) for part_name in PARTS]
         lines.append(f"label {label}: {name}, {counts[0]} training and {counts[1]} test images")
+    lines += describe_sizes(*([len(images[name][label]) for label in names] for name in PARTS))
     listed = {
         file for classes in images.values() for files in classes.values() for file in files
     } | set(paths.values())
@@ -166,4 +171,23 @@ def write_lists(folder: Path, every: int) -> list[str]:
     ):
         first = str(unlisted[0].relative_to(folder))
         lines.append(f"{len(unlisted)} other files are in no list, {first!r} the first")
+    return lines
+
+
+def describe_sizes(train: list[int], test: list[int]) -> list[str]:
+    """Return what a user should know of the sizes of the classes before the first job."""
+    lines = []
+    ratio = max(train) / min(train)
+    if ratio >= LONG_TAIL:
+        lines.append(
+            f"the largest class has {ratio:.3g} times the training images of the smallest; to train"
+            f" on them as they are, say pretrain_list: train.txt, rho: [{ratio:.3g}] and"
+            " balanced_arms: []"
+        )
+    error = 0.5 / sum(test) ** 0.5
+    if error > FEW_POINTS:
+        lines.append(
+            f"with {sum(test)} test images an accuracy has a standard error of up to"
+            f" {100 * error:.1f} points"
+        )
     return lines
