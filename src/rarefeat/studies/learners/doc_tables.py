@@ -21,8 +21,8 @@ def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row for each learner and kind of pairs: replicas that have learned, with the exact
-        interval of their share, those with a cosine of at least HALF_LEARNED (`half`), and the
+        A row for each learner, frequency and kind of pairs: replicas that have learned, with the
+        exact interval of their share, those with a cosine of at least HALF_LEARNED (`half`), and the
         paired difference of the share from fresh pairs (`reuse`) with its 95 % interval. A
         diverged replica has not learned.
     """
@@ -31,15 +31,16 @@ def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:
         n_rare = 1 + (index == len(tables) - 1)
         rare = table[table["feature"] > table["feature"].max() - n_rare]
         sound = rare["cosine"].where(rare["diverged"] == 0, 0.0)
-        keys = [rare[name] for name in ("learner", "eta", "pairs", "seed")]
+        keys = [rare[name] for name in ("learner", "eta", "eps_min", "pairs", "seed")]
         cosines.append(sound.groupby(keys).min().unstack("pairs"))
     rows = []
-    for (learner, eta), cell in pd.concat(cosines).groupby(["learner", "eta"]):
+    for point, cell in pd.concat(cosines).groupby(["learner", "eta", "eps_min"]):
         learned = (cell > PURE_COSINE).astype(float)
         difference = estimate_mean(learned["returning"] - learned["fresh"])
         low, high = confidence_bounds(difference, 0.025, PAIRED)
         for pairs in ("returning", "fresh"):
-            row = {"learner": learner, "eta": eta, "pairs": pairs, "n": len(cell)}
+            row = dict(zip(("learner", "eta", "eps_min"), point, strict=True))
+            row |= {"pairs": pairs, "n": len(cell)}
             row |= {"learned": int(learned[pairs].sum())}
             row["ci_low"], row["ci_high"] = fraction_interval(learned[pairs])
             row["half"] = int((cell[pairs] >= HALF_LEARNED).sum())
