@@ -180,8 +180,9 @@ def test_late_learners_count_every_rare_feature():
         for pairs, cosines in (("returning", returning), ("fresh", fresh)):
             for seed, cosine in enumerate(cosines):
                 for feature, value in enumerate((0.99, 0.95, cosine)):
-                    rows.append({"learner": learner, "eta": 0.1, "eps_min": 0.2, "pairs": pairs, "seed": seed,
-                                 "feature": feature, "cosine": value, "diverged": 0.0})  # fmt: skip
+                    row = {"learner": learner, "eta": 0.1, "eps_min": 0.2, "pairs": pairs}
+                    row |= {"seed": seed, "feature": feature, "cosine": value, "diverged": 0.0}
+                    rows.append(row)
         return pd.DataFrame(rows)
 
     one = readouts("one", [0.95, 0.95, 0.95, 0.6], [0.1, 0.1, 0.95, 0.1])

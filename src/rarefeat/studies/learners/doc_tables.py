@@ -22,8 +22,8 @@ def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         A row for each learner, frequency and kind of pairs: replicas that have learned, with the
-        exact interval of their share, those with a cosine of at least HALF_LEARNED (`half`), and the
-        paired difference of the share from fresh pairs (`reuse`) with its 95 % interval. A
+        exact interval of their share, those with a cosine of at least HALF_LEARNED (`half`), and
+        the paired difference of the share from fresh pairs (`reuse`) with its 95 % interval. A
         diverged replica has not learned.
     """
     cosines = []
