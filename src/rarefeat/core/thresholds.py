@@ -3,9 +3,9 @@
 ALIGNED_COSINE = 0.3
 """Absolute cosine from which a neuron is aligned with a feature, as in Figure 1."""
 PURE_COSINE = 0.9
-"""Absolute cosine above which a neuron is pure in a feature; that feature is then learned."""
+"""Absolute cosine above which a neuron is pure in a feature."""
 HALF_LEARNED = 0.5
-"""Absolute cosine from which the stored columns `learned` and `learned_at` count."""
+"""Absolute cosine of the best neuron from which a feature counts as learned."""
 GAMMA = 0.01
 """gamma of eq. (28), "a small constant"."""
 DIVERGED_LOSS_RATIO = 2.0

@@ -145,8 +145,6 @@ def page_from_published(tables: PublishedTables, studies: Mapping[str, Study]) -
     """
     study = studies[EXPLORED[0]]
     late = select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain").assign(delay=0)
-    # Tables of a run that counts late learning from another cosine have these counts beside them.
-    late["learned"] = late.get("half", late["learned"])
     counts = pd.concat([study_counts(tables["learned_by_step"], studies), late])
     regimes = group_by_regime(counts)
     by_key = {tuple(regime[name] for name in REGIME): regime for regime in regimes}

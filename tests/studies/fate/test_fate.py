@@ -95,7 +95,7 @@ def test_clopper_pearson_at_the_ends():
 def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> pd.DataFrame:
     """Return replicas that all learn at step 1,000, or never."""
     rows = pd.DataFrame({"seed": range(n), "learned_at": 1000.0 if late else np.nan})
-    rows["half_at"] = rows["learned_at"]
+    rows["pure_at"] = rows["learned_at"]
     point = {
         "latents": latents,
         "N": N,

@@ -185,7 +185,7 @@ def test_late_learners_count_every_rare_feature():
                     rows.append(row)
         return pd.DataFrame(rows)
 
-    one = readouts("one", [0.95, 0.95, 0.95, 0.6], [0.1, 0.1, 0.95, 0.1])
+    one = readouts("one", [0.95, 0.95, 0.6, 0.1], [0.1, 0.1, 0.95, 0.1])
     two = readouts("two", [0.95, 0.1, 0.95, 0.95], [0.95, 0.95, 0.95, 0.95])
     two.loc[(two["feature"] == 1) & (two["seed"] == 3), "cosine"] = 0.2
     one.loc[(one["seed"] == 0) & (one["pairs"] == "returning"), "diverged"] = 1.0
@@ -193,6 +193,6 @@ def test_late_learners_count_every_rare_feature():
     assert table["learned"].to_dict() == {
         ("one", "returning"): 2, ("one", "fresh"): 1, ("two", "returning"): 2, ("two", "fresh"): 3
     }  # fmt: skip
-    assert table.loc[("one", "returning"), "half"] == 3
+    assert table.loc[("one", "returning"), "pure"] == 1
     assert table.loc[("two", "fresh"), "reuse"] == -0.25
     assert (table["reuse_ci_low"] <= table["reuse"]).all()

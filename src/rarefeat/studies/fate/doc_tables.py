@@ -56,7 +56,7 @@ def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
         low, high = clopper_pearson(learned, len(cell))
         row = {"latents": latents, "N": N, "n": len(cell), "T": int(cell["T"].iloc[0])}
         row |= {"by_500": int((cell["learned_at"] <= 500).sum()), "learned": learned}
-        row |= {"ci_low": low, "ci_high": high, "half": int(cell["half_at"].notna().sum())}
+        row |= {"ci_low": low, "ci_high": high, "pure": int(cell["pure_at"].notna().sum())}
         row |= cell[[*GROWTH, "count"]].median().to_dict()
         row["winner_first"] = int((cell["winner_rank"] == 1).sum())
         others = {"reuse": ("plain", N), "fresh": ("plain", 0)}
@@ -104,7 +104,7 @@ def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
     first step and the last.
     """
     shares = shares[shares["step"] >= 100]
-    points = shares.groupby(["study", *AXES])[["learned", "half"]]
+    points = shares.groupby(["study", *AXES])[["learned", "pure"]]
     rises = (points.diff().fillna(1) > 0).any(axis=1)
     falls = (points.diff(-1).fillna(1) < 0).any(axis=1)
     return shares[rises | falls | (points.cumcount(ascending=False) == 0)]

@@ -40,7 +40,7 @@ def measure_fate(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame]:
             f"{job.study}/{cell.path} from seed {seeds[first]}",
         )
     table = pd.DataFrame(rows).astype(
-        {"seed": "int64", "learned_at": float, "half_at": float, "T1": float}
+        {"seed": "int64", "learned_at": float, "pure_at": float, "T1": float}
     )
     columns = {
         "latents": cell["latents"],

@@ -70,17 +70,17 @@ FATE = schema(
         ),
         "learned_at": nullable(
             STEPS,
-            "first evaluation at which a neuron has |cos| above 0.9 with the rare feature, if one"
-            " has at least 0.5 at every evaluation from then on; null for never",
+            "first evaluation at which a neuron has |cos| of at least 0.5 with the rare feature, and"
+            " one has at every evaluation from then on; null for never",
         ),
-        "half_at": nullable(
-            STEPS, "first evaluation at which it is at least 0.5, and from then on; null for never"
+        "pure_at": nullable(
+            STEPS, "first evaluation from `learned_at` on at which it is above 0.9; null for never"
         ),
         "ended_at": column(
             "int64",
             at_least(1),
             unit=STEPS,
-            description="last step: T, or when the feature had stayed learned for `hold` steps",
+            description="last step: T, or `hold` steps after `pure_at`",
         ),
         "T1": nullable(STEPS, "step that ended stage 1; -1 for none"),
         "cosine_looked": nullable(
@@ -149,11 +149,11 @@ FATE_SHARES = schema(
             unit="replicas",
             description="replicas that have learned it by that step",
         ),
-        "half": column(
+        "pure": column(
             "int64",
             at_least(0),
             unit="replicas",
-            description="replicas that have a cosine of at least 0.5 by that step",
+            description="of these, replicas that have had a cosine above 0.9 by that step",
         ),
         "n": column("int64", at_least(1), unit="replicas", description="seeds"),
         "learned_share": column(
@@ -187,11 +187,11 @@ FATE_POINTS = schema(
             unit="replicas",
             description="replicas that learned it after that, by T",
         ),
-        "half": column(
+        "pure": column(
             "int64",
             at_least(0),
             unit="replicas",
-            description="replicas that have a cosine of at least 0.5 by T",
+            description="replicas that have learned it and have had a cosine above 0.9 by T",
         ),
         **{name: nullable(unit, "as in the table of the study") for name, unit in GROWTH.items()},
         "border": nullable(

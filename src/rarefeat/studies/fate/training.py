@@ -196,10 +196,10 @@ def train_until_learned(
 ) -> list[dict]:
     """Train one replica per regime and seed until it has learned the rare feature.
 
-    A feature is learned where the cosine of a neuron has exceeded PURE_COSINE, 0.9, and been at
-    least HALF_LEARNED since. A replica ends when that has held for `hold_steps` steps, or at step
-    T. Replicas
-    with the same seed see the same tokens. The result of a replica does not depend on the others.
+    A feature is learned from when a neuron has a cosine of at least HALF_LEARNED, if one has it at
+    every evaluation since. A replica ends when it has also had a cosine above PURE_COSINE for
+    `hold_steps` steps, or at step T. Replicas with the same seed see the same tokens. The result of
+    a replica does not depend on the others.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def train_until_learned(
         training.eta,
         torch.tensor([regime.lambda_ for _, regime in replicas]).double()[:, None, None],
     )
-    learned_at, half_at, rows = [math.nan] * len(replicas), [math.nan] * len(replicas), []
+    learned_at, pure_at, rows = [math.nan] * len(replicas), [math.nan] * len(replicas), []
     looked, growth = [{} for _ in replicas], [None] * len(replicas)
 
     def bias_rule(context: BiasContext) -> Tensor:
@@ -262,11 +262,11 @@ def train_until_learned(
             remaining = []
             for s, ((seed, regime), cosine) in enumerate(zip(replicas, cosines, strict=True)):
                 if cosine < HALF_LEARNED:
-                    half_at[s] = learned_at[s] = math.nan
-                elif math.isnan(half_at[s]):
-                    half_at[s] = step
-                if cosine > PURE_COSINE and math.isnan(learned_at[s]):
+                    learned_at[s] = pure_at[s] = math.nan
+                elif math.isnan(learned_at[s]):
                     learned_at[s] = step
+                if cosine > PURE_COSINE and math.isnan(pure_at[s]):
+                    pure_at[s] = step
                 current = select_replica(state, s)
                 if step == measure_step:
                     index = int(seed_index[s])
@@ -278,7 +278,7 @@ def train_until_learned(
                         sample.pairs[index] = remove_pairs(
                             settings, sample.pairs[index], growth[s], seed
                         )
-                has_held = hold_steps and step - learned_at[s] >= hold_steps
+                has_held = hold_steps and step - pure_at[s] >= hold_steps
                 if not (has_held and step >= measure_step) and step < training.T:
                     remaining.append(s)
                     continue
@@ -290,7 +290,7 @@ def train_until_learned(
                         "share": regime.share,
                         "lambda": regime.lambda_,
                         "learned_at": learned_at[s],
-                        "half_at": half_at[s],
+                        "pure_at": pure_at[s],
                         **looked[s],
                         "winner_rank": growth[s].rank(nearest_neuron(current, single)),
                         "ended_at": step,
@@ -306,9 +306,9 @@ def train_until_learned(
                 state = TrainState(*(tensor[remaining] for tensor in state))
                 gates = gates[remaining]
                 config = config._replace(lambda_=config.lambda_[remaining])
-                replicas, learned_at, half_at, looked, growth = (
+                replicas, learned_at, pure_at, looked, growth = (
                     [items[s] for s in remaining]
-                    for items in (replicas, learned_at, half_at, looked, growth)
+                    for items in (replicas, learned_at, pure_at, looked, growth)
                 )
                 seeds_left, seed_index = seed_index[remaining].unique(return_inverse=True)
                 noise, complement = (

@@ -120,17 +120,17 @@ def convergence(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def fates(grid: pd.DataFrame) -> pd.DataFrame:
-    """Compute the shares of dense replicas by what their best neuron is aligned with.
+    """Compute the shares of dense replicas by the cosine of their best neuron.
 
-    At each point the best neuron is not aligned with the rare feature, pure in it or between. The
-    intervals are exact (Clopper and Pearson), and have a width where all replicas agree.
+    At each point: not aligned with the rare feature, learned, and pure, which is part of learned.
+    The intervals are exact (Clopper and Pearson), and have a width where all replicas agree.
     """
     dense = grid[grid["arm"] == "dense"]
     best = dense["max_alignment"]
     fate = {
-        "locked_out": best < ALIGNED_COSINE,
-        "between": (best >= ALIGNED_COSINE) & (best <= PURE_COSINE),
-        "learned": best > PURE_COSINE,
+        "unaligned": best < ALIGNED_COSINE,
+        "learned": best >= HALF_LEARNED,
+        "pure": best > PURE_COSINE,
     }
     rows = []
     for (sigma, eps_min), replicas in dense.groupby(["sigma", "eps_min"]):
@@ -199,7 +199,7 @@ def compare_baselines(
         replicas = replicas[replicas.index.isin(common)].sort_index()
         dense = ways["dense"].loc[replicas.index]
         for (eps_min, sigma), group in replicas.groupby(["eps_min", "sigma"]):
-            learned = int((group["max_alignment"] > PURE_COSINE).sum())
+            learned = int((group["max_alignment"] >= HALF_LEARNED).sum())
             for metric in ("aligned_neurons", "max_alignment", "majority_alignment"):
                 change = group[metric] - dense.loc[group.index, metric]
                 mean, _, low, high, n = student_interval(change.to_numpy())
@@ -230,7 +230,7 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for study, grid in zip(PRINTED_BIAS, grids, strict=True):
         dense = grid[(grid["arm"] == "dense") & (grid["sigma"] == sigma)]
-        dense = dense.assign(learned=(dense["max_alignment"] > PURE_COSINE).astype(float))
+        dense = dense.assign(learned=(dense["max_alignment"] >= HALF_LEARNED).astype(float))
         for eps_min, replicas in dense.groupby("eps_min"):
             for metric in BIAS_METRICS:
                 values = replicas[metric].to_numpy(dtype=float)

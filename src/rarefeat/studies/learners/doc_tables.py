@@ -11,7 +11,7 @@ from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
 def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:
     """Compare pairs that come back with fresh ones, for each learner of config/late_learners.yaml.
 
-    A replica has learned the rare features if each has a neuron with a cosine above PURE_COSINE.
+    A replica has learned the rare features if each has a neuron with a cosine of HALF_LEARNED.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         A row for each learner, frequency and kind of pairs: replicas that have learned, with the
-        exact interval of their share, those with a cosine of at least HALF_LEARNED (`half`), and
+        exact interval of their share, those with a cosine above PURE_COSINE (`pure`), and
         the paired difference of the share from fresh pairs (`reuse`) with its 95 % interval. A
         diverged replica has not learned.
     """
@@ -35,7 +35,7 @@ def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:
         cosines.append(sound.groupby(keys).min().unstack("pairs"))
     rows = []
     for point, cell in pd.concat(cosines).groupby(["learner", "eta", "eps_min"]):
-        learned = (cell > PURE_COSINE).astype(float)
+        learned = (cell >= HALF_LEARNED).astype(float)
         difference = estimate_mean(learned["returning"] - learned["fresh"])
         low, high = confidence_bounds(difference, 0.025, PAIRED)
         for pairs in ("returning", "fresh"):
@@ -43,7 +43,7 @@ def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:
             row |= {"pairs": pairs, "n": len(cell)}
             row |= {"learned": int(learned[pairs].sum())}
             row["ci_low"], row["ci_high"] = fraction_interval(learned[pairs])
-            row["half"] = int((cell[pairs] >= HALF_LEARNED).sum())
+            row["pure"] = int((cell[pairs] > PURE_COSINE).sum())
             rows.append(
                 row | {"reuse": difference.value, "reuse_ci_low": low, "reuse_ci_high": high}
             )
