@@ -119,7 +119,6 @@ def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
         shares(*intervals).assign(sigma=0.05, fate="learned", n=4),
         trends,
         convergence,
-        trends,
         convergence,
     )
     section = SimpleNamespace(studies={"paper": study})
@@ -234,7 +233,7 @@ def reuse(late: int) -> list[dict]:
 def test_describe_late_follows_the_counts():
     some, nobody = (fate.summarise_late(reuse(late)) for late in (12, 0))
     assert some.startswith("A rare feature that is not learned at once may be learned late.")
-    assert "50 [29, 71] % with 2,048 pairs and 0 [0, 14] % with fresh pairs" in some
+    assert "50 [29, 71] % of the runs with 2,048 pairs and 0 [0, 14] % of the runs with" in some
     assert nobody.startswith("No run learned the rare feature late.")
     assert "from a cosine of 0.5 on" in fate.describe_late(reuse(0))
     counted = [point | {"half": 20} for point in reuse(12)]
@@ -272,7 +271,7 @@ def mechanism(reuse: str, fresh: str) -> pd.DataFrame:
     ("outcome", "words", "ties"),
     [
         ("fewer", "Fewer learn it if each visit", "less frequent"),
-        ("alike", "As many, to less than 25 %, learn it if each visit", "change little"),
+        ("alike", "About as many (within 25 points) learn it if each", "change little"),
         ("unclear", "No difference from pairs as drawn is shown if each", "no effect that is"),
         ("more", "More learn it if each visit", "more frequent"),
     ],
@@ -304,8 +303,7 @@ def test_describe_fresh_needs_every_higher_frequency():
         (eps, 0.02, 24, 8000, 0, late) for eps, late in ((0.1, 0), (0.2, 20), (0.3, 4), (0.4, 24))
     ]
     text = fate.describe_fresh(table(columns, *rows))
-    assert "at frequencies from 0.4 on (decay 0.02)" in text
-    assert "At 0.1 no run learns it" in text
+    assert "at relative frequencies from 0.4 on at a decay of 0.02." in text
     assert "at no frequency" in fate.describe_fresh(table(columns, *rows[::2]))
 
 

@@ -168,12 +168,12 @@ def test_findings_follow_the_planted_frequencies(section, low, high, words):
     lines = findings(section, {"learner_frequencies": published, "learner_shares": shares})
     assert words in f"{lines[0]} {lines[2]}"
     assert "needs the rare feature 0.45 [0.40, 0.50] times" in lines[1]
-    assert "With fresh pairs it needs it 0.65 [0.60, 0.70]" in lines[3]
+    assert "With fresh pairs this learner needs it 0.65 [0.60, 0.70]" in lines[3]
     assert "in 0 of 1 cases and at higher ones in 0." in lines[4]
     assert lines[-1] == "All read the frequent features alike, to 0.1 of $R^2$."
     apart = shares.assign(r2_frequent=[0.9, 0.5])
     lines = findings(section, {"learner_frequencies": table, "learner_shares": apart})
-    assert lines[-1].endswith("More than 0.1 from that is Adam (0.50).")
+    assert lines[-1].endswith("More than 0.1 away: Adam (0.50).")
 
 
 def test_findings_are_empty_without_the_papers_learner(section):

@@ -66,19 +66,16 @@ def summarise_late(reuse: list[dict]) -> str:
     )
     few, fresh = reuse[0], reuse[-1]
     shares = " and ".join(
-        f"{learned(point)} with {pairs(point['N'])} pairs" for point in (few, fresh)
+        f"{learned(point)} of the runs with {pairs(point['N'])} pairs" for point in (few, fresh)
     )
-    return (
-        f"{begins} Of {few['n']} runs each, by step {few['T']:,} the share that has learned it is"
-        f" {shares}."
-    )
+    return f"{begins} By step {few['T']:,} it is learned by {shares} (n = {few['n']} each)."
 
 
 def describe_late(reuse: list[dict]) -> str:
     """Say where these runs were made, how many learn at once, and what counts as learned."""
     soon, runs = (sum(point[column] for point in reuse) for column in ("at_once", "n"))
     return (
-        f"All have a relative frequency of {reuse[0]['eps_min']:g} and a weight decay of {LATE:g};"
+        f"These runs have a relative frequency of {reuse[0]['eps_min']:g} and a weight decay of {LATE:g};"
         f" {soon or 'none'} of {runs} had learned the feature by step 500."
         f" {describe_threshold(reuse)}"
     )
@@ -143,7 +140,7 @@ def describe_mechanism(table: pd.DataFrame) -> list[str]:
     )
     groups = {
         "fewer": "Fewer learn it if",
-        "alike": f"As many, to less than {100 * LEAST:.0f} %, learn it if",
+        "alike": f"About as many (within {100 * LEAST:.0f} points) learn it if",
         "more": "More learn it if",
         "unclear": "No difference from pairs as drawn is shown if",
     }
@@ -178,27 +175,18 @@ def describe_fresh(fresh: pd.DataFrame) -> str:
     fresh = fresh.assign(share=(fresh["at_once"] + fresh["late"]) / fresh["n"]).sort_values(
         "eps_min"
     )
-    frequencies, none = [], []
+    frequencies = []
     for decay, group in fresh.groupby("lambda"):
         below = group.loc[group["share"] <= 0.5, "eps_min"]
         often = (
             group.loc[group["eps_min"] > below.max(), "eps_min"] if len(below) else group["eps_min"]
         )
         if len(often):
-            frequencies.append(f"from {often.min():g} on (decay {decay:g})")
-        if (group["eps_min"].min() == fresh["eps_min"].min()) and group["share"].iloc[0] == 0:
-            none.append(f"{decay:g}")
-    never = (
-        f" At {fresh['eps_min'].min():g} no run learns it with a decay of"
-        f" {enumerate_words(none, 'or')}."
-        if none
-        else ""
+            frequencies.append(f"from {often.min():g} on at a decay of {decay:g}")
+    often = (
+        f"relative frequencies {enumerate_words(frequencies)}" if frequencies else "no frequency"
     )
-    often = f"frequencies {enumerate_words(frequencies)}" if frequencies else "no frequency"
-    return (
-        f"With fresh pairs, more than half of the runs learn it by step {fresh['T'].iloc[0]:,} at"
-        f" {often}.{never}"
-    )
+    return f"With fresh pairs, most runs learn it by step {fresh['T'].iloc[0]:,} at {often}."
 
 
 def describe_predictors(section: LateLearning, points: pd.DataFrame) -> str:

@@ -16,7 +16,6 @@ TABLES = (
     "confirmation_fates",
     "paper_trends",
     "paper_convergence",
-    "without_bias_trends",
     "without_bias_convergence",
 )
 OPTIONAL = ("paper_fates", "baselines")
@@ -28,7 +27,7 @@ SHOWN = (0.3, 0.5, 0.7)
 
 def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Say who learns the rare feature at which frequency, and what masks and the bias change."""
-    fates, trends, bound, free_trends, free = (tables[name] for name in TABLES)
+    fates, trends, bound, free = (tables[name] for name in TABLES)
     training = section.studies["paper"].training
     sigma = SIGMA if SIGMA in set(fates["sigma"]) else fates["sigma"].iloc[0]
     fates = select_rows(fates, sigma=sigma, fate="learned").sort_values("eps_min")

@@ -57,7 +57,7 @@ def findings(section: LearnerStudies, tables: Mapping[str, pd.DataFrame]) -> lis
     if PAPER in fresh:
         words = {"higher": "more often", "lower": "less often", "": "no difference is shown"}
         sentences.append(
-            f"With fresh pairs it needs it {describe(fresh[PAPER])}:"
+            f"With fresh pairs this learner needs it {describe(fresh[PAPER])}:"
             f" {words[side(base, fresh[PAPER])]}."
         )
     return [*sentences, *compare_measures(frequencies), *describe_matching(tables)]
@@ -137,8 +137,8 @@ def describe_matching(tables: Mapping[str, pd.DataFrame]) -> list[str]:
         return ["All read the frequent features alike, to 0.1 of $R^2$."]
     names = [f"{describe_learner(name)} ({value:.2f})" for name, value in apart.items()]
     return [
-        f"The paper's learner reads the frequent features with an $R^2$ of {means[PAPER]:.2f}. More"
-        f" than {MATCHED:g} from that {'is' if len(names) == 1 else 'are'} {enumerate_words(names)}."
+        f"The paper's learner reads the frequent features with an $R^2$ of {means[PAPER]:.2f}."
+        f" More than {MATCHED:g} away: {enumerate_words(names)}."
     ]
 
 

@@ -51,8 +51,8 @@ def describe_features(law: str, rows: pd.DataFrame) -> list[str]:
     trained, frozen = (single_row(rows, quantity=name) for name in ("error", "error_frozen"))
     apart = trained["ci_high"] < frozen["ci_low"]
     return [
-        f"Algorithm 1 ends with an error of {interval(trained, 'mean', 3)} on the data `{law}`. With"
-        f" a frozen first layer it is {interval(frozen, 'mean', 3)},"
+        f"Algorithm 1 ends with an error of {interval(trained, 'mean', 3)} on the data `{law}`."
+        f" With a frozen first layer it is {interval(frozen, 'mean', 3)},"
         f" {'more' if apart else 'not shown to be more'}."
     ]
 
