@@ -75,8 +75,8 @@ def describe_late(reuse: list[dict]) -> str:
     """Say where these runs were made, how many learn at once, and what counts as learned."""
     soon, runs = (sum(point[column] for point in reuse) for column in ("at_once", "n"))
     return (
-        f"These runs have a relative frequency of {reuse[0]['eps_min']:g} and a weight decay of {LATE:g};"
-        f" {soon or 'none'} of {runs} had learned the feature by step 500."
+        f"These runs have a relative frequency of {reuse[0]['eps_min']:g} and a weight decay of"
+        f" {LATE:g}; {soon or 'none'} of {runs} had learned the feature by step 500."
         f" {describe_threshold(reuse)}"
     )
 

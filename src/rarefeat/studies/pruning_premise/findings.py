@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.findings import count_text, enumerate_words, make_findings_page
+from rarefeat.storage.findings import count_text, make_findings_page
 from rarefeat.storage.markdown import interval, number, records, select_rows
 from rarefeat.studies.pruning_premise import doc_tables
 from rarefeat.studies.pruning_premise.changes import KEYS
@@ -92,27 +92,26 @@ def change(table: pd.DataFrame, arm: Mapping, quantity: str) -> dict | None:
 
 def describe_end(table: pd.DataFrame) -> str:
     """Describe strength and divergence under each mask, at one point from pure weights."""
-    masks = {
-        "if the smallest neurons are masked by eq. (5)": MASK,
-        "if as many are at random": RANDOM,
-        "with the smallest and the gradient of the masked network": STRAIGHT,
-        "with every neuron of it": ORACLE,
-    }
-    leads = {words: change(table, arm, "lead") for words, arm in masks.items()}
-    changes = []
-    for words, lead in leads.items():
-        if lead is not None:
-            lost = change(table, masks[words], "diverged")["mean"]
-            diverged = f" ({number(100 * lost, 0)} % of the runs diverge)" if lost else ""
-            changes.append(f"{interval(lead, 'mean', 2, '+')} {words}{diverged}")
-    if change(table, MASK, "lead") is None:
+    arms = {"mask": MASK, "random": RANDOM, "straight": STRAIGHT, "oracle": ORACLE}
+    leads = {name: change(table, arm, "lead") for name, arm in arms.items()}
+    if leads["mask"] is None:
         return ""
     regime = records(table)[0]
-    return (
-        f"At a relative frequency of {regime['eps_min']:g} and a decay of {regime['lambda']:g} the"
-        " rare feature's strength over the others' changes, in log2 and against dense:"
-        f" {enumerate_words(changes)}."
+    text = (
+        f"At a relative frequency of {regime['eps_min']:g} and a decay of {regime['lambda']:g}, a"
+        " mask of the smallest neurons by eq. (5) changes the rare feature's strength over the"
+        f" others', in log2 and against dense, by {interval(leads['mask'], 'mean', 2, '+')}."
     )
+    for name, words in (
+        ("random", "With as many at random it is"),
+        ("straight", "With the gradient of the masked network it is"),
+        ("oracle", "With every neuron of it masked it is"),
+    ):
+        if leads[name] is not None:
+            lost = change(table, arms[name], "diverged")["mean"]
+            text += f" {words} {interval(leads[name], 'mean', 2, '+')}"
+            text += f", and {number(100 * lost, 0)} % of the runs diverge." if lost else "."
+    return text
 
 
 def describe_between(table: pd.DataFrame) -> str:
@@ -126,8 +125,8 @@ def describe_between(table: pd.DataFrame) -> str:
     above = mask["ci_low"] > random["ci_high"]
     shown = [purity for purity in mask.index if above.loc[purity:].all()]
     text = (
-        "Between random weights (0) and pure ones (1) this exceeds the change under a random mask"
-        f" {f'from {shown[0]:g} on' if shown else 'nowhere'}. From random weights it is"
+        "Between random weights (0) and pure ones (1) the gain exceeds that of the random mask"
+        f" {f'from a purity of {shown[0]:g} on' if shown else 'nowhere'}. From random weights it is"
         f" {interval(mask.loc[0], 'mean', 2, '+')}"
     )
     probe = select_rows(table, **MASK, quantity="r2")
