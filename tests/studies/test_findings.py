@@ -126,7 +126,7 @@ def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
     first, second, third = imbalance.findings(section, published)
     _, pooled, *_ = imbalance.findings(section, published | {"paper_fates": tables[0]})
     assert pooled.startswith(second)
-    assert "With the 4 other runs of the grid" in pooled
+    assert "Together with the 4 other runs of the grid" in pooled
     assert word in first
     assert "above 0.9" in second
     assert "none raises the largest cosine to the rare feature and none lowers it" in third
@@ -233,7 +233,7 @@ def reuse(late: int) -> list[dict]:
 def test_describe_late_follows_the_counts():
     some, nobody = (fate.summarise_late(reuse(late)) for late in (12, 0))
     assert some.startswith("A rare feature that is not learned at once may be learned late.")
-    assert "50 [29, 71] % of the runs with 2,048 pairs and 0 [0, 14] % of the runs with" in some
+    assert "50 [29, 71] % of the runs that reuse 2,048 pairs and 0 [0, 14] % of those with" in some
     assert nobody.startswith("No run learned the rare feature late.")
     assert "from a cosine of 0.5 on" in fate.describe_late(reuse(0))
     counted = [point | {"half": 20} for point in reuse(12)]
@@ -295,16 +295,6 @@ def test_describe_predictors_counts_what_is_right(right):
     points = pd.DataFrame([point | {"N": N, "late": count} for N, count in late.items()])
     text = fate.describe_predictors(section, points)
     assert f"what most runs do, late or never, at {3 * right} of 3 points" in text
-
-
-def test_describe_fresh_needs_every_higher_frequency():
-    columns = "eps_min lambda n T at_once late"
-    rows = [
-        (eps, 0.02, 24, 8000, 0, late) for eps, late in ((0.1, 0), (0.2, 20), (0.3, 4), (0.4, 24))
-    ]
-    text = fate.describe_fresh(table(columns, *rows))
-    assert "at relative frequencies from 0.4 on at a decay of 0.02." in text
-    assert "at no frequency" in fate.describe_fresh(table(columns, *rows[::2]))
 
 
 # Augmentation.

@@ -228,7 +228,7 @@ def test_every_declared_claim_is_measured(full):
     assert measured == set(load_claims("fate").claims)
 
 
-def test_findings_name_decays_and_frequencies(full):
+def test_findings_are_of_every_point(full):
     """They are of one decay, and of the last step of each study."""
     section, tables = full, {}
     for name, study in section.studies_with_role("point").items():
@@ -253,14 +253,10 @@ def test_findings_name_decays_and_frequencies(full):
         [{"latents": "plain", "N": N, "n": 48, "T": 4000, "learned": 9} for N in (0, 8192)]
     )
     inputs = {"verdicts_fate_over_time": verdicts, "fate_mechanism": mechanism}
-    first, _, second, _, third, fourth = findings(section, {"fate_points": points, **inputs})
-    assert "100 [86, 100] % of the runs with fresh pairs" in first
+    first, _, second, _, third = findings(section, {"fate_points": points, **inputs})
+    assert "100 [86, 100] % of those with fresh pairs" in first
     assert "More runs learn it from 8,192 reused pairs" in second
-    assert "from 0.1 on at a decay of 0.01 and from 0.2 on at a decay of 0.02" in third
-    assert "predicts what most runs do" in fourth
-    nobody = points.assign(at_once=0, late=0)
-    *_, third, _ = findings(section, {"fate_points": nobody, **inputs})
-    assert third.endswith("by step 8,000 at no frequency.")
+    assert "predicts what most runs do" in third
 
 
 def test_select_stairs_keeps_every_rise():

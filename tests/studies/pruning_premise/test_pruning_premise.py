@@ -144,7 +144,7 @@ def test_findings_say_where_between_the_effect_ends():
     assert "exceeds that of the random mask from a purity of 0.5 on" in text
     assert "against dense, by +1.00" in text
     assert "100 % of the runs diverge" in text
-    assert "A probe gains at 2 of the 3" in text
+    assert "A linear probe gains at 2 of the 3" in text
     text = sentences(BAD, 1.0, ((0.0, BAD),))
     assert "that of the random mask nowhere." in text
-    assert "A probe is shown to gain at none of the 2" in text
+    assert "A linear probe is shown to gain at none of the 2" in text

@@ -41,7 +41,7 @@ def learned(point: Mapping) -> str:
 
 
 def findings(section: LateLearning, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Describe late learning by sample, frequency and decay, and its predictors."""
+    """Describe late learning by sample, its mechanism and its predictors."""
     points, claims = (tables[name] for name in TABLES)
     late = select_rows(points, **{"lambda": LATE})
     reuse = sorted(
@@ -52,7 +52,6 @@ def findings(section: LateLearning, tables: Mapping[str, pd.DataFrame]) -> list[
         describe_late(reuse),
         describe_reuse(claims),
         *(line for name in OPTIONAL if name in tables for line in describe_mechanism(tables[name])),
-        describe_fresh(select_rows(points, study=["rarest", "reuse", "leak"], N=0)),
         describe_predictors(section, points),
     ]
 
@@ -65,10 +64,11 @@ def summarise_late(reuse: list[dict]) -> str:
         else "No run learned the rare feature late."
     )
     few, fresh = reuse[0], reuse[-1]
-    shares = " and ".join(
-        f"{learned(point)} of the runs with {pairs(point['N'])} pairs" for point in (few, fresh)
+    return (
+        f"{begins} By step {few['T']:,} it is learned by {learned(few)} of the runs that reuse"
+        f" {pairs(few['N'])} pairs and {learned(fresh)} of those with {pairs(fresh['N'])} pairs"
+        f" (n = {few['n']} each)."
     )
-    return f"{begins} By step {few['T']:,} it is learned by {shares} (n = {few['n']} each)."
 
 
 def describe_late(reuse: list[dict]) -> str:
@@ -170,25 +170,6 @@ def describe_ties(row: Mapping) -> str:
     )
 
 
-def describe_fresh(fresh: pd.DataFrame) -> str:
-    """Describe from which frequency on most replicas learn from fresh pairs, by decay."""
-    fresh = fresh.assign(share=(fresh["at_once"] + fresh["late"]) / fresh["n"]).sort_values(
-        "eps_min"
-    )
-    frequencies = []
-    for decay, group in fresh.groupby("lambda"):
-        below = group.loc[group["share"] <= 0.5, "eps_min"]
-        often = (
-            group.loc[group["eps_min"] > below.max(), "eps_min"] if len(below) else group["eps_min"]
-        )
-        if len(often):
-            frequencies.append(f"from {often.min():g} on at a decay of {decay:g}")
-    often = (
-        f"relative frequencies {enumerate_words(frequencies)}" if frequencies else "no frequency"
-    )
-    return f"With fresh pairs, most runs learn it by step {fresh['T'].iloc[0]:,} at {often}."
-
-
 def describe_predictors(section: LateLearning, points: pd.DataFrame) -> str:
     """Describe at how many points each predictor without a fitted constant is right.
 
@@ -205,7 +186,7 @@ def describe_predictors(section: LateLearning, points: pd.DataFrame) -> str:
     border, best = (points["border"] > 1) == late, by_decay == late
     return (
         "Our theorem's critical sample, which has no fitted constant, predicts what most runs do,"
-        f" late or never, at {right.sum()} of {len(points)} points. One leak for all neurons is"
-        f" right at {border.sum()}, and the best constant for each decay, which knows the outcomes,"
-        f" at {best.sum()}."
+        f" late or never, at {right.sum()} of {len(points)} points. With one leak for all neurons"
+        f" it would be {border.sum()}, and with the best constant for each decay, which knows the"
+        f" outcomes, {best.sum()}."
     )

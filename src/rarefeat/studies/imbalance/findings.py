@@ -45,7 +45,7 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
         common = [eps for eps in shown if eps in set(others["eps_min"])]
         if common:
             sentences[1] += (
-                f" With the {others['n'].max()} other runs of the grid it is"
+                f" Together with the {others['n'].max()} other runs of the grid it is"
                 f" {list_shares(pool(fates, others), common)}."
             )
     arms = select_rows(trends, grid="arms")

@@ -132,10 +132,10 @@ def describe_between(table: pd.DataFrame) -> str:
     probe = select_rows(table, **MASK, quantity="r2")
     gained = probe[probe["ci_low"] > 0]
     text += (
-        f". A probe gains at {len(gained) or 'none'} of the {len(probe)}, by at most"
+        f". A linear probe gains at {len(gained) or 'none'} of the {len(probe)}, by at most"
         f" {interval(probe.loc[probe['mean'].idxmax()], 'mean', 3, '+')} of $R^2$"
         if len(gained)
-        else f". A probe is shown to gain at none of the {len(probe)}"
+        else f". A linear probe is shown to gain at none of the {len(probe)}"
     )
     return text + "."
 
