@@ -1,9 +1,9 @@
 """Pages with numbers, from templates and the tables of docs/tables.
 
 docs/templates/X.md.j2 becomes docs/X.md, and README.md.j2 README.md. A template of a study sets
-`question` and `short`, the answer in a few words, for the lists of studies; one that shows other
-kinds, too, names them in `covers`. Any other kind has the page of docs/templates/study.j2, with
-question and answer from its declaration.
+`short`, its answer, for the list of studies; one that shows other kinds, too, names them in
+`covers`. Any other kind has the page of docs/templates/study.j2, with question and answer from its
+declaration.
 """
 
 import argparse
@@ -67,9 +67,8 @@ class StudyListing(NamedTuple):
     name: str
     """File of its page in docs/studies, without the suffix."""
     title: str
-    question: str
     short: str
-    """Answer in a few words."""
+    """Answer to its question."""
 
 
 def template_environment(
@@ -163,13 +162,13 @@ def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[Study
     listings = []
     for name, kind in kinds().items():
         if name in variables:
-            question, short = variables[name]["question"], variables[name]["short"]
+            short = variables[name]["short"]
         else:
-            findings_ = iter(templates.globals["answer"](name))
-            question = kind.question
-            short = kind.answer or next(findings_, "not published yet")
+            short = kind.answer or next(
+                iter(templates.globals["answer"](name)), "not published yet"
+            )
         if name in variables or name not in covered:
-            listings.append(StudyListing(name, titles.get(name, kind.title), question, short))
+            listings.append(StudyListing(name, titles.get(name, kind.title), short))
     return listings
 
 

@@ -114,18 +114,3 @@ def compare(
     low, high = interval_bounds(first, column)
     other_low, other_high = interval_bounds(second, column)
     return above if low > other_high else below if high < other_low else unclear
-
-
-def which_reach(bound: float, first: float, second: float, names: tuple[str, str]) -> str:
-    """Say which of two values reach a bound: "both", "neither", or "only that" of one name.
-
-    Parameters
-    ----------
-    bound, first, second : float
-        Bound and values.
-    names : tuple of str
-        Names of the two values.
-    """
-    reached = [name for name, value in zip(names, (first, second), strict=True) if value >= bound]
-    words = ("neither", f"only that {reached[0]}" if reached else "", "both")[len(reached)]
-    return f"{words} {'reach' if len(reached) == 2 else 'reaches'} {bound:g}"

@@ -245,5 +245,5 @@ def test_findings_leave_out_mixtures_that_are_missing():
     )
     assert findings.findings(None, {"exact_results": table[:1]}) == []
     (sentence,) = findings.findings(None, {"exact_results": table})
-    assert "encodes a task of relative frequency 0.65." in sentence
+    assert "encodes a task of relative frequency 0.65 (" in sentence
     assert "0.2 " not in sentence

@@ -45,21 +45,8 @@ def test_describe_bias_needs_a_frequency_of_both_studies():
     free = pd.DataFrame({"eps_min": [0.1, 0.3], "max_alignment": [0.08, 0.7]})
     bound = pd.DataFrame({"eps_min": [0.3, 1.0], "max_alignment": [0.07, 0.99]})
     text = describe_bias(free, bound)
-    assert "is 0.70 without a bias and 0.07 with one: only that without a bias reaches 0.3" in text
-    assert text.endswith("At 0.1 the one without a bias is below that, too (0.08).")
+    assert text.endswith(
+        "is 0.70 without a bias and 0.07 with one. At 0.1 it is 0.08 without a bias."
+    )
     assert describe_bias(free, bound.assign(eps_min=[0.4, 1.0])) == ""
-
-
-@pytest.mark.parametrize(
-    ("without", "with_one", "words"),
-    [
-        (0.1, 0.7, "only that with one reaches"),
-        (0.1, 0.1, "neither reaches"),
-        (0.7, 0.7, "both reach"),
-    ],
-)
-def test_describe_bias_follows_both_cosines(without, with_one, words):
-    free = pd.DataFrame({"eps_min": [0.1, 0.3], "max_alignment": [0.5, without]})
-    text = describe_bias(free, pd.DataFrame({"eps_min": [0.3], "max_alignment": [with_one]}))
-    assert words in text
-    assert text.endswith("At 0.1 the one without a bias reaches that (0.50).")
+    assert describe_bias(free[1:], bound).endswith("is 0.70 without a bias and 0.07 with one.")

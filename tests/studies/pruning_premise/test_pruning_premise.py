@@ -131,22 +131,20 @@ def sentences(mask: dict, premise: float, purity: tuple = ()) -> str:
 
 def test_findings_follow_the_numbers_at_pure_weights():
     good, bad = sentences(GOOD, 1.0), sentences(BAD, 1.0)
-    assert "at 1 of one point" in good
-    assert "they are supported there" in good
+    assert "at 1 of one point." in good
+    assert "grow faster at 1, eq. (15), and at 1 with" in good
     assert "grow faster at none" in bad
-    assert "they are not supported there" in bad
     unmet = sentences(GOOD, 0.0)
-    assert "at none of one point" in unmet
+    assert "at none of one point." in unmet
     assert "both are shown at 1" in unmet
 
 
 def test_findings_say_where_between_the_effect_ends():
     text = sentences(GOOD, 1.0, ((0.0, BAD), (0.5, GOOD)))
-    assert "exceed that of the random mask from 0.5 on" in text
-    assert "rises with the smallest neurons masked by eq. (5) (+1.00" in text
+    assert "exceeds that of the random mask from a purity of 0.5 on" in text
+    assert "against dense, by +1.00" in text
     assert "100 % of the runs diverge" in text
-    assert "A probe gains at 2 of the 3" in text
+    assert "A linear probe gains at 2 of the 3" in text
     text = sentences(BAD, 1.0, ((0.0, BAD),))
-    assert "nowhere up to pure weights" in text
-    assert "falls with the smallest" in text
-    assert "A probe is shown to gain at none of the 2" in text
+    assert "that of the random mask nowhere." in text
+    assert "A linear probe is shown to gain at none of the 2" in text

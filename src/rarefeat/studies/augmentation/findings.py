@@ -5,72 +5,43 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.storage.findings import compare, enumerate_words, make_findings_page
-from rarefeat.storage.markdown import interval, records, select_rows, single_row
+from rarefeat.storage.markdown import interval, select_rows, single_row
 from rarefeat.studies.augmentation import doc_tables
 from rarefeat.studies.augmentation.config import Augmentation
 
 TABLES = ("augmentation",)
-NAMES = {
-    "independent_noise": "noise of its own in each view",
-    "random_mask": "a random mask",
-    "mask=0.25": "a mask of a quarter",
-    "mask=0.1": "a mask of a tenth",
-    "identical": "identical views",
-    "identical_without_bias": "identical views without a bias",
-    "random_mask_without_bias": "a random mask without a bias",
+COMPARED = {
+    "A bias": (
+        ("identical", "identical_without_bias", "for identical views"),
+        ("random_mask", "random_mask_without_bias", "for a random mask"),
+    ),
+    "A random mask instead of identical views": (
+        ("random_mask", "identical", "with a bias"),
+        ("random_mask_without_bias", "identical_without_bias", "without one"),
+    ),
 }
-"""Human-readable names of kinds of positive pairs."""
-COMPARED = (
-    ("identical", "identical_without_bias", "a bias", "for identical views"),
-    ("random_mask", "random_mask_without_bias", "a bias", "for a random mask"),
-    ("random_mask", "identical", "a random mask instead of identical views", "with a bias"),
-    ("random_mask_without_bias", "identical_without_bias", "the same mask", "without a bias"),
-)
-"""Pairs of studies, with what the first has and the second lacks, and the setting."""
-REPORTED = (
-    "identical",
-    "independent_noise",
-    "random_mask",
-    "random_mask_without_bias",
-    "identical_without_bias",
-)
+"""By cause: pairs of studies, of which the first has it and the second lacks it, with the
+setting."""
 
 
 def findings(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Say how bias and augmentation change the covered features, and the error of a head."""
     table = tables["augmentation"]
-    covered = select_rows(table, metric="covered_features", study=list(REPORTED)).sort_values(
-        "mean", ascending=False
-    )
-    shares = enumerate_words(
-        f"{interval(row, 'mean', 2)} for {NAMES[row['study']]}" for row in records(covered)
-    )
+    covered = select_rows(table, metric="covered_features")
     words = ("raises", "lowers", "is not shown to change")
-    changes = {
-        (cause, where): compare(
-            single_row(covered, study=first), single_row(covered, study=second), *words
-        )
-        for first, second, cause, where in COMPARED
-        if {first, second} <= set(covered["study"])
-    }
-    of_bias = [
-        f"{word} the share of features with a neuron of their own {where}"
-        for (cause, where), word in changes.items()
-        if cause == "a bias"
-    ]
-    of_masks = [
-        f"{cause} {word} it {where}"
-        for (cause, where), word in changes.items()
-        if cause != "a bias"
-    ]
     sentences = []
-    if of_bias:
-        sentences.append(f"A bias {enumerate_words(of_bias)}.")
-    if of_masks:
-        sentences.append(
-            f"By intervals that do not overlap, {enumerate_words(of_masks)} (n ="
-            f" {covered['n'].max()})."
-        )
+    for cause, pairs in COMPARED.items():
+        by_verb: dict[str, list[str]] = {}
+        for first, second, where in pairs:
+            if {first, second} <= set(covered["study"]):
+                rows = (single_row(covered, study=name) for name in (first, second))
+                by_verb.setdefault(compare(*rows, *words), []).append(where)
+        if by_verb:
+            share = "it" if sentences else "the share of features with a neuron of their own"
+            changes = enumerate_words(
+                f"{verb} {share} {enumerate_words(settings)}" for verb, settings in by_verb.items()
+            )
+            sentences.append(f"{cause} {changes} (n = {covered['n'].max()}).")
     errors = select_rows(table, metric="regression_error")
     if {"identical", "identical_without_bias"} <= set(errors["study"]):
         with_bias, without = (
@@ -79,15 +50,10 @@ def findings(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[
         sentences.append(
             "Without augmentation the error of a linear head"
             f" {compare(with_bias, without, 'rises', 'falls', 'is not shown to change')} with a"
-            f" bias: it is {interval(without, 'mean', 2)} of the label's variance without a bias"
-            f" and {interval(with_bias, 'mean', 2)} with one. The paper states a constant error,"
-            " and its footnote 3 that a bias does not matter for it."
+            f" bias: from {interval(without, 'mean', 2)} to {interval(with_bias, 'mean', 2)} of the"
+            " label's variance. The paper says that a bias does not matter for it (footnote 3)."
         )
-    return [
-        *sentences,
-        f"The share of the features that have a neuron of their own is {shares} (n ="
-        f" {covered['n'].max()} runs).",
-    ]
+    return sentences
 
 
 answer = make_findings_page(

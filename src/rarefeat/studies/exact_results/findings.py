@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.storage.findings import enumerate_words, make_findings_page
-from rarefeat.storage.markdown import interval, number, records, select_rows
+from rarefeat.storage.markdown import number, records, select_rows
 from rarefeat.studies.exact_results import doc_tables
 from rarefeat.studies.exact_results.config import ExactResults
 
@@ -35,10 +35,6 @@ def describe_tasks(mixed: pd.DataFrame) -> str:
     if not rare:
         return ""
     often = [row["setting"].removeprefix("mixture=rare_") for row in rare]
-    weights = enumerate_words(
-        f"{interval(row, 'mean', 2)} at {times} (stated: {number(row['stated'], 2)})"
-        for row, times in zip(rare, often, strict=True)
-    )
     groups = {"does not encode": [], "encodes": [], "is not shown to encode or to drop": []}
     for row, times in zip(rare, often, strict=True):
         word = (
@@ -55,8 +51,8 @@ def describe_tasks(mixed: pd.DataFrame) -> str:
         if times
     )
     return (
-        f"Contrastive pre-training {statement}. The weight of its own features is {weights}; it"
-        f" is encoded above {NEGLIGIBLE:g}."
+        f"Contrastive pre-training {statement} (encoded: its own features have a weight above"
+        f" {NEGLIGIBLE:g})."
     )
 
 

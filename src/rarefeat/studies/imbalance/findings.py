@@ -5,11 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from rarefeat.core.arms import ARMS
 from rarefeat.core.statistics import fraction_interval
-from rarefeat.core.thresholds import ALIGNED_COSINE, PURE_COSINE
-from rarefeat.storage.findings import enumerate_words, make_findings_page, which_reach
-from rarefeat.storage.markdown import interval, number, records, select_rows, single_row, trend_word
+from rarefeat.core.thresholds import PURE_COSINE
+from rarefeat.storage.findings import count_text, enumerate_words, make_findings_page
+from rarefeat.storage.markdown import interval, number, select_rows, single_row, trend_word
 from rarefeat.studies.imbalance import doc_tables
 from rarefeat.studies.imbalance.config import Imbalance
 
@@ -17,7 +16,6 @@ TABLES = (
     "confirmation_fates",
     "paper_trends",
     "paper_convergence",
-    "without_bias_trends",
     "without_bias_convergence",
 )
 OPTIONAL = ("paper_fates", "baselines")
@@ -29,7 +27,7 @@ SHOWN = (0.3, 0.5, 0.7)
 
 def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Say who learns the rare feature at which frequency, and what masks and the bias change."""
-    fates, trends, bound, free_trends, free = (tables[name] for name in TABLES)
+    fates, trends, bound, free = (tables[name] for name in TABLES)
     training = section.studies["paper"].training
     sigma = SIGMA if SIGMA in set(fates["sigma"]) else fates["sigma"].iloc[0]
     fates = select_rows(fates, sigma=sigma, fate="learned").sort_values("eps_min")
@@ -37,9 +35,9 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
     shown = [eps for eps in SHOWN if eps in frequencies] or [min(frequencies), max(frequencies)]
     sentences = [
         f"{describe_shares(fates)}.",
-        f"A run has learned the feature when some neuron ends with an absolute cosine above"
-        f" {PURE_COSINE:g} to it. After {training.T} steps at a weight decay of"
-        f" {training.lambda_:g} and noise σ = {sigma:g} this holds for {list_shares(fates, shown)}"
+        f"A run has learned the feature if some neuron ends with an absolute cosine above"
+        f" {PURE_COSINE:g} to it. After {training.T} steps (weight decay {training.lambda_:g},"
+        f" noise σ = {sigma:g}) this holds for {list_shares(fates, shown)}"
         f" (n = {fates['n'].max()} runs that were set aside for it).",
     ]
     if "paper_fates" in tables:
@@ -47,30 +45,17 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
         common = [eps for eps in shown if eps in set(others["eps_min"])]
         if common:
             sentences[1] += (
-                f" With the {others['n'].max()} other runs of the grid it is"
+                f" Together with the {others['n'].max()} other runs of the grid it is"
                 f" {list_shares(pool(fates, others), common)}."
             )
     arms = select_rows(trends, grid="arms")
     arms = select_rows(arms, sigma=sigma) if sigma in set(arms["sigma"]) else arms
     if select_rows(arms, metric="max_alignment")["paired_difference"].notna().any():
         sentences.append(describe_masks(arms, min(section.studies["paper"].grid["arms"].eps_min)))
-    of_bias = describe_bias(free, bound) if len(free) and len(bound) else ""
-    errors = [
-        select_rows(table, grid="arms", arm="dense", metric="regression_mse_balanced")
-        for table in (free_trends, arms)
-    ]
-    if all(len(row) == 1 for row in errors):
-        unbiased, biased = (
-            f"{number(row['at_lowest'].item())} and {number(row['at_highest'].item())}"
-            for row in errors
-        )
-        of_bias += (
-            " The test error of a linear head, at the lowest and at the highest relative"
-            f" frequency, is {unbiased} without a bias and {biased} with one."
-        )
     if "baselines" in tables:
         sentences.append(describe_baselines(tables["baselines"]))
-    sentences.append(of_bias.strip())
+    if len(free) and len(bound):
+        sentences.append(describe_bias(free, bound))
     return [sentence for sentence in sentences if sentence]
 
 
@@ -121,39 +106,22 @@ def describe_shares(shares: pd.DataFrame) -> str:
 
 
 def describe_masks(arms: pd.DataFrame, lowest: float) -> str:
-    """Say how every mask changes the largest cosine to the rare feature.
+    """Say how many masks raise or lower the largest cosine to the rare feature, and how far.
 
     The sentence ends with the largest cosines at the lowest frequency.
     """
     cosines = select_rows(arms, metric="max_alignment")
-    masked = [
-        row for row in records(cosines) if row["paired_difference"] == row["paired_difference"]
-    ]
-    words = ("rises by", "falls by", "is not shown to change, at")
-    by_direction: dict[str, list[str]] = {}
-    for row in masked:
-        diverged = select_rows(arms, metric="diverged", arm=row["arm"])
-        diverges = (
-            f"; {number(100 * diverged['paired_difference'].item(), 0)} % more of its runs diverge"
-            if (diverged["paired_ci_low"] > 0).any()
-            else ""
-        )
-        change = (
-            f"{interval(row, 'paired_difference', 3, '+')} ({ARMS[row['arm']].label}{diverges})"
-        )
-        by_direction.setdefault(trend_word(row, "paired_difference", *words), []).append(change)
-    changes = enumerate_words(
-        f"{word} {enumerate_words(by_direction[word])}" for word in words if word in by_direction
-    )
-    most, dense = (
-        max(row["at_lowest"] for row in rows)
-        for rows in (masked, [single_row(cosines, arm="dense")])
-    )
-    reached = which_reach(ALIGNED_COSINE, most, dense, ("with a mask", "without"))
+    masked = cosines.dropna(subset=["paired_difference"])
+    up = int((masked["paired_ci_low"] > 0).sum())
+    down = int((masked["paired_ci_high"] < 0).sum())
+    dense = single_row(cosines, arm="dense")
     return (
-        "Under a mask the largest cosine to the rare feature, averaged over all frequencies,"
-        f" {changes}. At a relative frequency of {lowest:g} its mean is {number(most, 3)} with"
-        f" the best mask and {number(dense, 3)} without: {reached}."
+        f"Of {count_text(len(masked), 'mask')}, {up or 'none'} {'raises' if up < 2 else 'raise'}"
+        f" the largest cosine to the rare feature and {down or 'none'}"
+        f" {'lowers' if down < 2 else 'lower'} it, by at most"
+        f" {number(masked['paired_difference'].abs().max(), 3)} on average over the frequencies."
+        f" At a relative frequency of {lowest:g} it is {number(masked['at_lowest'].max(), 3)} with"
+        f" the best mask and {number(dense['at_lowest'], 3)} without one."
     )
 
 
@@ -197,17 +165,11 @@ def describe_bias(free: pd.DataFrame, bound: pd.DataFrame) -> str:
     rarest = free.loc[free["eps_min"].idxmin()]
     text = (
         f"At a relative frequency of {eps:g} the best neuron's mean cosine to the rare feature"
-        f" is {number(without, 2)} without a bias and {number(with_one, 2)} with one:"
-        f" {which_reach(ALIGNED_COSINE, without, with_one, ('without a bias', 'with one'))},"
-        " where a neuron begins to count as aligned."
+        f" is {number(without, 2)} without a bias and {number(with_one, 2)} with one."
     )
     if rarest["eps_min"] < eps:
-        reaches = (
-            "is below that, too" if rarest["max_alignment"] < ALIGNED_COSINE else "reaches that"
-        )
         text += (
-            f" At {rarest['eps_min']:g} the one without a bias {reaches}"
-            f" ({number(rarest['max_alignment'], 2)})."
+            f" At {rarest['eps_min']:g} it is {number(rarest['max_alignment'], 2)} without a bias."
         )
     return text
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.findings import enumerate_words, make_findings_page
+from rarefeat.storage.findings import count_text, enumerate_words, make_findings_page
 from rarefeat.storage.markdown import records, select_rows
 from rarefeat.studies.learners import doc_tables
 from rarefeat.studies.learners.config import LearnerStudies
@@ -29,8 +29,6 @@ LABELS = {
     "adamw": "AdamW",
 }
 """Words for the one thing in which a learner differs from the paper's."""
-BOUNDS = {"": "", "at most": "\N{LESS-THAN OR EQUAL TO} ", "above": "> "}
-"""Signs before a frequency at an end of the grid."""
 MATCHED = 0.1
 """Smallest difference of the frequent features' R^2 that is told as not matched."""
 
@@ -51,15 +49,16 @@ def findings(section: LearnerStudies, tables: Mapping[str, pd.DataFrame]) -> lis
     base = returning.pop(PAPER)
     fresh = {row["learner"]: row for row in records(select_rows(readout, pairs="fresh"))}
     sentences = [
-        f"The paper's learner needs the rare feature {describe(base)}, for half of"
-        f" {base['n']} runs to have it in a linear readout of their embeddings.",
+        count_others(base, returning),
+        f"The paper's learner needs the rare feature {describe(base)}, for half of {base['n']} runs"
+        " to have it in a linear readout.",
         *compare(base, returning),
     ]
     if PAPER in fresh:
-        words = {"higher": "more", "lower": "less", "": "no shown difference in how"}
-        verb = words[side(base, fresh[PAPER])]
+        words = {"higher": "more often", "lower": "less often", "": "no difference is shown"}
         sentences.append(
-            f"With pairs that are seen once it needs it {describe(fresh[PAPER])}: {verb} often."
+            f"With fresh pairs this learner needs it {describe(fresh[PAPER])}:"
+            f" {words[side(base, fresh[PAPER])]}."
         )
     return [*sentences, *compare_measures(frequencies), *describe_matching(tables)]
 
@@ -82,23 +81,34 @@ def side(base: Mapping, row: Mapping) -> str:
     return "higher" if row["ci_low"] > base["ci_high"] else ""
 
 
+def count_others(base: Mapping, others: Mapping[str, Mapping]) -> str:
+    """Count the learners that need lower and higher frequencies than the paper's."""
+    sides = [side(base, row) for row in others.values()]
+    lower, higher = sides.count("lower"), sides.count("higher")
+    return (
+        f"Of {count_text(len(sides), 'other learner')}, {lower or 'none'}"
+        f" {'learns' if lower < 2 else 'learn'} the rare feature at lower frequencies than the"
+        f" paper's, and {higher or 'none'} {'needs' if higher < 2 else 'need'} higher ones."
+    )
+
+
 def compare(base: Mapping, others: Mapping[str, Mapping]) -> list[str]:
     """List the learners whose interval lies below, above, or across that of the paper's."""
     opening = {
-        "lower": "Half of the runs have it at lower frequencies with",
-        "higher": "They need higher frequencies with",
+        "lower": "Lower frequencies suffice with",
+        "higher": "Higher ones are needed with",
         "": "Intervals overlap with that of the paper's learner for",
     }
     lines = []
     for where, words in opening.items():
         rows = [row for row in others.values() if side(base, row) == where]
         names = [
-            f"{describe_learner(row['learner'])} ({BOUNDS[row['bound']]}{row['frequency']:.2f})"
+            describe_learner(row["learner"])
             for row in sorted(rows, key=lambda row: row["frequency"])
         ]
         if names:
             lines.append(f"{words} {enumerate_words(names)}.")
-    return lines
+    return [" ".join(lines)] if lines else []
 
 
 def compare_measures(frequencies: pd.DataFrame) -> list[str]:
@@ -112,9 +122,9 @@ def compare_measures(frequencies: pd.DataFrame) -> list[str]:
         return []
     sides = [side(wide["cosine"].loc[key], wide["readout"].loc[key]) for key in shared]
     return [
-        f"Of {len(shared)} pairs of a learner and a kind of data that have neurons, a readout has"
-        f" the feature at lower frequencies than a single neuron in {sides.count('lower')}, at"
-        f" higher ones in {sides.count('higher')}, and intervals overlap in {sides.count('')}."
+        "A readout has the feature at lower frequencies than a single neuron in"
+        f" {sides.count('lower')} of {len(shared)} cases and at higher ones in"
+        f" {sides.count('higher')}."
     ]
 
 
@@ -127,8 +137,8 @@ def describe_matching(tables: Mapping[str, pd.DataFrame]) -> list[str]:
         return ["All read the frequent features alike, to 0.1 of $R^2$."]
     names = [f"{describe_learner(name)} ({value:.2f})" for name, value in apart.items()]
     return [
-        f"The frequent features are read with an $R^2$ of {means[PAPER]:.2f} by the paper's"
-        f" learner; by more than {MATCHED:g} less or more with {enumerate_words(names)}."
+        f"The paper's learner reads the frequent features with an $R^2$ of {means[PAPER]:.2f}."
+        f" More than {MATCHED:g} away: {enumerate_words(names)}."
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.storage.findings import count_text, make_findings_page
-from rarefeat.storage.markdown import interval, number, records, select_rows, trend_word
+from rarefeat.storage.markdown import interval, number, records, select_rows
 from rarefeat.studies.pruning_premise import doc_tables
 from rarefeat.studies.pruning_premise.changes import KEYS
 from rarefeat.studies.pruning_premise.config import PruningPremise
@@ -58,22 +58,20 @@ def describe_equations(table: pd.DataFrame) -> str:
     text = (
         "With equally many pure neurons of one size for every feature, most of the smallest"
         f" neurons are shown to be the rare feature's at {len(met) or 'none'} of"
-        f" {count_text(len(smallest), 'point')}"
+        f" {count_text(len(smallest), 'point')}."
     )
     if met:
         text += (
-            f". Of these, magnitude pruning by eq. (5) makes the rare feature grow faster at"
+            f" Of these, magnitude pruning by eq. (5) makes the rare feature grow faster at"
             f" {len(first & met) or 'none'}, eq. (15), and at {len(both & met) or 'none'} with"
-            " less than a ninth of it along the others, eq. (16)"
+            " less than a ninth of it along the others, eq. (16)."
         )
-        word = "are supported" if both >= met else "are supported in part" if both & met else ""
-        text += f": they {word} there" if word else ": they are not supported there"
     if unmet:
         text += (
-            f". Of the {len(unmet)} where most are not, both are shown at"
-            f" {len(both & unmet) or 'none'}"
+            f" Of the {len(unmet)} where most are not, both are shown at"
+            f" {len(both & unmet) or 'none'}."
         )
-    return text + "."
+    return text
 
 
 def change(table: pd.DataFrame, arm: Mapping, quantity: str) -> dict | None:
@@ -93,38 +91,27 @@ def change(table: pd.DataFrame, arm: Mapping, quantity: str) -> dict | None:
 
 
 def describe_end(table: pd.DataFrame) -> str:
-    """Describe strength, probe and divergence under each mask, at one point from pure weights."""
+    """Describe strength and divergence under each mask, at one point from pure weights."""
     arms = {"mask": MASK, "random": RANDOM, "straight": STRAIGHT, "oracle": ORACLE}
     leads = {name: change(table, arm, "lead") for name, arm in arms.items()}
     if leads["mask"] is None:
         return ""
-    words = ("rises", "falls", "is not shown to change")
-
-    def describe(name: str, mask: str) -> str:
-        row, probe = leads[name], change(table, arms[name], "r2")
-        lost = change(table, arms[name], "diverged")
-        verb = trend_word(row, "mean", *words)
-        text = f"{verb} {mask} ({interval(row, 'mean', 2, '+')} in log2"
-        if lost["mean"]:
-            text += f"; {number(100 * lost['mean'], 0)} % of the runs diverge"
-        elif probe["n"]:
-            text += f"; $R^2$ of a probe of it {interval(probe, 'mean', 3, '+')}"
-        return text + ")"
-
     regime = records(table)[0]
-    changes = [describe("mask", "with the smallest neurons masked by eq. (5)")]
-    for name, mask in (
-        ("random", "with as many at random"),
-        ("straight", "with the smallest and the gradient of the masked network"),
-        ("oracle", "with every neuron of it masked by eq. (5)"),
+    text = (
+        f"At a relative frequency of {regime['eps_min']:g} and a decay of {regime['lambda']:g}, a"
+        " mask of the smallest neurons by eq. (5) changes the rare feature's strength over the"
+        f" others', in log2 and against dense, by {interval(leads['mask'], 'mean', 2, '+')}."
+    )
+    for name, words in (
+        ("random", "With as many at random it is"),
+        ("straight", "With the gradient of the masked network it is"),
+        ("oracle", "With every neuron of it masked it is"),
     ):
         if leads[name] is not None:
-            changes.append(describe(name, mask))
-    return (
-        f"At a relative frequency of {regime['eps_min']:g} and a decay of {regime['lambda']:g} the"
-        " rare feature's strength relative to the others',"
-        " against dense at the same seed, " + "; ".join(changes) + "."
-    )
+            lost = change(table, arms[name], "diverged")["mean"]
+            text += f" {words} {interval(leads[name], 'mean', 2, '+')}"
+            text += f", and {number(100 * lost, 0)} % of the runs diverge." if lost else "."
+    return text
 
 
 def describe_between(table: pd.DataFrame) -> str:
@@ -138,17 +125,17 @@ def describe_between(table: pd.DataFrame) -> str:
     above = mask["ci_low"] > random["ci_high"]
     shown = [purity for purity in mask.index if above.loc[purity:].all()]
     text = (
-        "Between random weights (0) and pure ones (1) the gain is shown to exceed that of the"
-        f" random mask {f'from {shown[0]:g} on' if shown else 'nowhere up to pure weights'};"
-        f" from random weights it is {interval(mask.loc[0], 'mean', 2, '+')}"
+        "Between random weights (0) and pure ones (1) the gain exceeds that of the random mask"
+        f" {f'from a purity of {shown[0]:g} on' if shown else 'nowhere'}. From random weights it is"
+        f" {interval(mask.loc[0], 'mean', 2, '+')}"
     )
     probe = select_rows(table, **MASK, quantity="r2")
     gained = probe[probe["ci_low"] > 0]
     text += (
-        f". A probe gains at {len(gained) or 'none'} of the {len(probe)}, by at most"
+        f". A linear probe gains at {len(gained) or 'none'} of the {len(probe)}, by at most"
         f" {interval(probe.loc[probe['mean'].idxmax()], 'mean', 3, '+')} of $R^2$"
         if len(gained)
-        else f". A probe is shown to gain at none of the {len(probe)}"
+        else f". A linear probe is shown to gain at none of the {len(probe)}"
     )
     return text + "."
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.storage.findings import enumerate_words, make_findings_page
-from rarefeat.storage.markdown import interval, records, select_rows, trend_word
+from rarefeat.storage.markdown import select_rows
 from rarefeat.studies.scaling import doc_tables
 from rarefeat.studies.scaling.config import Scaling
 
@@ -29,8 +29,8 @@ def findings(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     (fits,) = tables.values()
     plain = select_rows(fits, log_power=0.0)
     sentences = [
-        f"Of {len(plain)} exponents in the number of features d, fitted over ranges that overlap in"
-        f" part, {int(plain['consistent'].sum())} are compatible with the bounds of Theorem 3.1 and"
+        f"Of {len(plain)} exponents in the number of features d,"
+        f" {int(plain['consistent'].sum())} are compatible with the bounds of Theorem 3.1 and"
         " Lemma B.2."
     ]
     against = plain[~plain["consistent"]]
@@ -40,19 +40,6 @@ def findings(section: Scaling, tables: Mapping[str, pd.DataFrame]) -> list[str]:
             for name, rows in against.groupby("quantity", sort=False)
         )
         sentences.append(f"The others are of {which}.{describe_divided(fits, against)}")
-    trained = select_rows(plain, quantity="pure_minority_share", ratio=1.0)
-    if len(trained):
-        words = ("rises", "falls", "is not shown to rise or fall")
-        trends = enumerate_words(
-            f"{trend_word(row, 'exponent', *words)} where d_1 = d^{row['d1_power']:g}, with an"
-            f" exponent of {interval(row, 'exponent', 2)}"
-            f" ({'compatible with' if row['consistent'] else 'against'} the bound,"
-            f" {row['bound_side']} {row['bound']:g})"
-            for row in records(trained)
-        )
-        sentences.append(
-            f"After training at equal frequencies {NAMES['pure_minority_share']}, over d, {trends}."
-        )
     return sentences
 
 

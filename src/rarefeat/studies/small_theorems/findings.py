@@ -37,12 +37,12 @@ def describe_parity(d: str, rows: pd.DataFrame) -> list[str]:
     smaller = norm["ci_high"] < 1
     return [
         f"With d = {d} features the heads that Theorem 5.5.1 calls optimal"
-        f" {'are not' if smaller else 'may be'} of least norm: networks without any loss have"
-        f" {interval(norm, 'mean', 3)} of their squared norm.",
-        f"Four heads have a loss of {number(four['mean'], 4)} over all tasks, where the theorem's"
-        f" smaller model with as many has {number(four['stated'], 4)}. The noise that this one lets"
-        f" in is {interval(noise, 'mean', 3)} of the larger one's (stated:"
-        f" {number(noise['stated'], 3)}).",
+        f" {'are not' if smaller else 'may be'} of least norm: others without any loss have"
+        f" {interval(norm, 'mean', 2)} of their squared norm.",
+        f"Four heads reach a loss of {number(four['mean'], 4)} over all tasks; the theorem's"
+        f" smaller model, with as many, has {number(four['stated'], 4)}. This model lets in"
+        f" {interval(noise, 'mean', 2)} of the larger one's noise (stated:"
+        f" {number(noise['stated'], 2)}).",
     ]
 
 
@@ -51,9 +51,9 @@ def describe_features(law: str, rows: pd.DataFrame) -> list[str]:
     trained, frozen = (single_row(rows, quantity=name) for name in ("error", "error_frozen"))
     apart = trained["ci_high"] < frozen["ci_low"]
     return [
-        f"Algorithm 1 on the law `{law}` ends with an error of"
-        f" {interval(trained, 'mean', 4)}; the same neurons with a frozen first layer have"
-        f" {interval(frozen, 'mean', 4)}: {'more' if apart else 'not shown to be more'}."
+        f"Algorithm 1 ends with an error of {interval(trained, 'mean', 3)} on the data `{law}`."
+        f" With a frozen first layer it is {interval(frozen, 'mean', 3)},"
+        f" {'more' if apart else 'not shown to be more'}."
     ]
 
 
@@ -61,10 +61,10 @@ def describe_stages(eps_min: str, rows: pd.DataFrame) -> list[str]:
     """Say when the first stage of Liao et al. ends, and what lucky neurons have at T2."""
     T1, lucky = (single_row(rows, quantity=name) for name in ("T1", "lucky"))
     return [
-        f"With eps_min = {eps_min}, T1 by eq. (41) of Liao et al. comes at step"
-        f" {number(T1['mean'], 0)}, T1 by eq. (34) of the pruning paper at"
-        f" {number(T1['stated'], 0)}. At T2 a lucky neuron has {interval(lucky, 'mean', 2)} of its"
-        " norm along its feature."
+        f"At a relative frequency of {eps_min}, stage 1 ends at step {number(T1['mean'], 0)} by"
+        f" eq. (41) of Liao et al., and at {number(T1['stated'], 0)} by eq. (34) of the pruning"
+        f" paper. After stage 2 a lucky neuron has {interval(lucky, 'mean', 2)} of its norm along"
+        " its feature."
     ]
 
 
@@ -72,9 +72,9 @@ def describe_invariant(norm: str, rows: pd.DataFrame) -> list[str]:
     """Say what the optimum of the contrastive loss keeps of spurious features."""
     alone, shared = (single_row(rows, quantity=name) for name in ("spurious", "spurious_shared"))
     return [
-        f"At norm {norm} the optimum of the contrastive loss moves with spurious features by"
-        f" {interval(alone, 'mean', 4)} of the largest distance where each view draws its own, and"
-        f" by {interval(shared, 'mean', 2)} where a pair shares them."
+        "If each view draws its own spurious features, the optimal contrastive representation moves"
+        f" with them by {interval(alone, 'mean', 4)} of its largest distance (norm {norm}); if a"
+        f" pair shares them, by {interval(shared, 'mean', 2)}."
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.storage.findings import compare, enumerate_words, make_findings_page
-from rarefeat.storage.markdown import interval, number, select_rows
+from rarefeat.storage.markdown import interval, select_rows
 from rarefeat.studies.two_layer import doc_tables
 from rarefeat.studies.two_layer.config import TwoLayer
 
@@ -19,14 +19,8 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
     parity = select_rows(tests, setting="parity").set_index("arm")
     sentences = []
 
-    def phrase(arm: str, words: str) -> str:
-        row = parity.loc[arm].to_dict()
-        printed = (
-            f" (printed: {number(100 * row['printed'], 1)} %)"
-            if row["printed"] == row["printed"]
-            else ""
-        )
-        return f"{words} {interval(row, 'mean', 1, '', 100)} %{printed}"
+    def accuracy(arm: str) -> str:
+        return f"{interval(parity.loc[arm].to_dict(), 'mean', 1, '', 100)} %"
 
     if {"network", "ntk", "random_features", "network-printed"} <= set(parity.index):
         network = parity.loc["network"].to_dict()
@@ -43,11 +37,10 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
         sentences += [
             "On the parity of the patterns a trained network is right"
             f" {enumerate_words(compared)}.",
-            f"On the test set {phrase('network', 'the network is right on')},"
-            f" {phrase('ntk', 'its tangent kernel on')} and"
-            f" {phrase('random_features', 'random features on')} (n = {parity['n'].max()} runs)."
-            " With the theorem's printed schedule the network reaches"
-            f" {interval(schedule, 'mean', 1, '', 100)} %: it is {reached}.",
+            f"On the test set the network is right on {accuracy('network')}, its tangent kernel on"
+            f" {accuracy('ntk')} and random features on {accuracy('random_features')} (n ="
+            f" {parity['n'].max()} runs). With the theorem's printed schedule the network is"
+            f" {reached}: {accuracy('network-printed')}.",
         ]
     printed = tests[tests["printed"].notna()]
     if len(printed):
@@ -66,9 +59,9 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
             "is not shown to make features better or worse",
         )
         sentences.append(
-            f"The second step of training {compare(second, first, *words)}:"
-            f" {phrase('one_step', 'after the first step a linear head is right on')}, after the"
-            f" second {phrase('two_step', 'on')}."
+            f"The second step of training {compare(second, first, *words)}: a linear head is right"
+            f" on {accuracy('one_step')} after the first and on {accuracy('two_step')} after the"
+            " second."
         )
     return sentences
 
