@@ -195,6 +195,27 @@ KEY_WORDS = {
 """Formatters of the keys behind an arm's name in tables."""
 
 
+PARAMETER_WORDS = {
+    "share": "bias scale",
+    "lambda": r"weight decay $\lambda$",
+    "decay": r"$\lambda$ over growth",
+    "C": "active features $C$",
+    "L": "tokens $L$",
+    "K": "negatives $K$",
+    "N": "training pairs $N$",
+    "T": "training steps $T$",
+    "tau": r"temperature $\tau$",
+    "eta": r"learning rate $\eta$",
+    "d": "features $d$",
+    "d1": "dimension $d_1$",
+    "m": "neurons $m$",
+    "sigma": r"noise $\sigma$",
+    "sigma_0": r"initial weights $\sigma_0$",
+    "attention_scale": "scale of attention",
+}
+"""Names of hyper-parameters in words."""
+
+
 def arm_name(label: str) -> str:
     """Return the name of an arm from its label in tables.
 
