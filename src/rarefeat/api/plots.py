@@ -21,7 +21,15 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.statistics import UNBOUNDED, fraction_interval
 from rarefeat.figures.labels import EPS, STEP, add_series_column, arm_label, quantity
 from rarefeat.figures.panels import mean_interval
-from rarefeat.figures.style import COLUMN, RC, STYLES, assign_styles, sequential_styles
+from rarefeat.figures.style import (
+    COLUMN,
+    FREQUENT,
+    RARE,
+    RC,
+    STYLES,
+    assign_styles,
+    sequential_styles,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,10 +74,12 @@ def plot_metrics(trajectory: pd.DataFrame, title: str, ax: Axes | None) -> Axes:
     """
     ax = ax or new_axes()
     names = {"max_alignment": "rare feature", "majority_alignment": "the others, mean"}
-    for (metric, label), style in zip(names.items(), STYLES, strict=False):
+    for (metric, label), colour, dash in zip(
+        names.items(), (RARE, FREQUENT), ("-", "--"), strict=True
+    ):
         rows = trajectory[trajectory["metric"] == metric]
-        ax.plot(rows["step"], rows["value"], color=style.colour, ls=style.dash, label=label)
-    ax.set(xlabel=STEP, ylabel=quantity("max_alignment").symbol, ylim=(-0.03, 1.03), title=title)
+        ax.plot(rows["step"], rows["value"], color=colour, ls=dash, label=label)
+    ax.set(xlabel=STEP, ylabel="largest cosine of a neuron", ylim=(-0.03, 1.03), title=title)
     ax.legend(frameon=False)
     return ax
 

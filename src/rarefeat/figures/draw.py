@@ -30,6 +30,9 @@ def draw(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> Fi
 
 
 def add_size_note(figure: Figure, text: str) -> None:
-    """Write a note above a figure; nothing for an empty text."""
-    if text:
+    """Write a note above a figure, below its title if it has one; nothing for an empty text."""
+    title = figure.get_suptitle()
+    if text and title:
+        figure.suptitle(f"{title}\n({text})")
+    elif text:
         figure.suptitle(text, x=0.995, ha="right", style="italic", color=GREY)

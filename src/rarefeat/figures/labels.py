@@ -7,7 +7,7 @@ import pandas as pd
 
 from rarefeat.core.arms import ARMS, display_name
 
-EPS = r"frequency ratio $\varepsilon_{\min}/\varepsilon_{\max}$"
+EPS = r"relative frequency $\varepsilon_{\min}/\varepsilon_{\max}$"
 STEP = "training step $t$"
 INTERVALS = "mean and 95 % interval"
 
@@ -33,29 +33,25 @@ class Quantity:
         return self.low - self.high, self.high - self.low
 
 
-ALIGNMENT = r"$\max_i\ |\cos(w_i, M_{j^*})|$"
+ALIGNMENT = "largest cosine with\nthe rare feature"
 QUANTITIES = {
     "aligned_neurons": Quantity(
-        r"neurons with $|\cos(w_i, M_{j^*})| \geq 0.3$", 0, short="aligned neurons"
+        "neurons with a cosine of at least 0.3", 0, short="aligned neurons"
     ),
     "max_alignment": Quantity(ALIGNMENT, 0, 1),
     "minority_alignment": Quantity(ALIGNMENT, 0, 1),
-    "majority_alignment": Quantity(
-        r"mean over $j$ of $\max_i\ |\cos(w_i, M_j)|$", 0, 1, short=r"$\max_i\ |\cos(w_i, M_j)|$"
-    ),
-    "cosine_similarity": Quantity(
-        r"mean $\cos(f(X_n), f(Y_n))$", -1, 1, short=r"$\cos(f(X), f(Y))$"
-    ),
+    "majority_alignment": Quantity("largest cosine with a\nfrequent feature, mean", 0, 1),
+    "cosine_similarity": Quantity("cosine of positive pairs", -1, 1),
     "regression_mse": Quantity("test MSE (label$^2$)", 0, short="test MSE"),
     "excess_loss": Quantity("excess loss (nat)"),
-    "squared_cosine": Quantity(r"$\max_i\ \cos^2(w_i, M_j)$", 0, 1),
+    "squared_cosine": Quantity("largest squared cosine\nof a neuron with it", 0, 1),
     "share_features": Quantity(r"share of $\|w_i\|^2$ in span$(M)$", 0, 1),
     "share_colour": Quantity("share of $\\|w_i\\|^2$ in the\nnuisance's span", 0, 1),
     "bias_share": Quantity(r"mean $b_i/\|w_i\|$"),
     "singletons": Quantity("singletons", 0),
     "covered_features": Quantity("share of features\nwith a singleton", 0, 1),
     "features_per_neuron": Quantity("features per neuron", 0),
-    "activity": Quantity(r"$\Pr(h_i(x) \neq 0)$", 0, 1),
+    "activity": Quantity("inputs that\nactivate a neuron", 0, 1),
     "noise_cosine": Quantity(r"$\cos(f(x), f(\xi))$", -1, 1),
     "noise_left": Quantity(r"$\|f(x) - f(Mz)\|\,/\,\|f(Mz)\|$", 0),
     "regression_error": Quantity("test MSE / variance of the label", 0),
@@ -197,6 +193,27 @@ KEY_WORDS = {
     "bias": lambda value: "without a bias" if float(value) == 0 else "with a bias",
 }
 """Formatters of the keys behind an arm's name in tables."""
+
+
+PARAMETER_WORDS = {
+    "share": "bias scale",
+    "lambda": r"weight decay $\lambda$",
+    "decay": r"$\lambda$ over growth",
+    "C": "active features $C$",
+    "L": "tokens $L$",
+    "K": "negatives $K$",
+    "N": "training pairs $N$",
+    "T": "training steps $T$",
+    "tau": r"temperature $\tau$",
+    "eta": r"learning rate $\eta$",
+    "d": "features $d$",
+    "d1": "dimension $d_1$",
+    "m": "neurons $m$",
+    "sigma": r"noise $\sigma$",
+    "sigma_0": r"initial weights $\sigma_0$",
+    "attention_scale": "scale of attention",
+}
+"""Names of hyper-parameters in words."""
 
 
 def arm_name(label: str) -> str:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from rarefeat.figures.style import RC
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import build_origin
 from rarefeat.storage.origin import KEY
@@ -23,6 +24,8 @@ def freeze_layout(figure: Figure) -> bool:
     """Apply the layout of a figure once, for all formats; return whether it has one."""
     layout = figure.get_layout_engine()
     if layout:
+        # The width of a text depends on the resolution.
+        figure.set_dpi(RC["savefig.dpi"])
         # Ticks are known once there is a layout, and the layout once the ticks are known: one pass
         # is not enough.
         layout.execute(figure)

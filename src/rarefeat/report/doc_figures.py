@@ -13,13 +13,15 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
 from rarefeat.figures.labels import arm_name
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.save import png_bytes
-from rarefeat.figures.style import RARE, STYLES, project_style
+from rarefeat.figures.style import MASKED, RARE, STYLES, SeriesStyle, project_style
 from rarefeat.project import load
 from rarefeat.registry import kinds
+from rarefeat.report.claims_forest import COLOURS, claims_forest
 from rarefeat.report.drawings import pipeline, svg
 from rarefeat.report.figures_from_published import iter_figures
 from rarefeat.report.method_drawings import METHOD_DRAWINGS
@@ -29,7 +31,7 @@ from rarefeat.run.job import Job
 from rarefeat.storage.markdown import interval, records, select_rows
 from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.imbalance.findings import SIGMA
-from rarefeat.studies.long_tail.figures import longtail
+from rarefeat.studies.long_tail.figures import longtail, summarise_gains
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
 
@@ -51,17 +53,6 @@ def papers() -> dict[str, str]:
     return names | {f"beyond {paper}": f"Beyond: {title}" for paper, title in names.items()}
 
 
-COLOURS = {
-    "supported": "#0072B2",
-    "contradicted": "#D55E00",
-    "undecided": "#C8C8C8",
-    "too few seeds": "#E6E6E6",
-    "premise not met": "#CC79A7",
-    "diverged": "#5C2A6B",
-    "not testable": "none",
-    "not yet run": "none",
-}
-"""Colours of verdicts; all but the last differ in greyscale."""
 MIN_REPLICAS = 5
 """Smallest number of replicas of a mean that is shown."""
 
@@ -96,10 +87,31 @@ def score_heatmap(tables: PublishedTables) -> Figure:
         )
         ax.set(
             title=f"bias scale {point.removeprefix('share=')}",
-            xlabel="frequency of the rare feature",
+            xlabel="relative frequency of the rare feature",
             ylabel="",
         )
+    figure.suptitle(summarise_scores(table))
     return figure
+
+
+def summarise_scores(table: pd.DataFrame) -> str:
+    """Say in one line which rule finds the neurons and which does not, at the first bias scale.
+
+    Parameters
+    ----------
+    table : DataFrame
+        AUC with its interval by score, point and eps_min.
+    """
+    first = table[table["point"] == table["point"].iloc[0]]
+    rows = first[first["eps_min"] < first["eps_min"].max()].groupby("score")
+    low, high = rows["ci_low"].min(), rows["ci_high"].max()
+    below = [score for score in low.index if high[score] < 0.5]
+    if below and low.max() > 0.5:
+        best, worst = (f"the {arm_name(name)}" for name in (low.idxmax(), high.idxmin()))
+        return (
+            f"{best[0].upper()}{best[1:]} finds the neurons of the rare feature; {worst} does not"
+        )
+    return "How well each rule finds the neurons of the rare feature"
 
 
 def learned_by_frequency(tables: PublishedTables) -> Figure:
@@ -136,8 +148,8 @@ def table_2(tables: PublishedTables) -> Figure:
     """Draw what pruning changes in Table 2 next to every masked arm here, on CIFAR10-LT."""
     ours, printed = "here, 95 % interval", "printed, ± both standard deviations"
     columns = {
-        "accuracy": "gain in accuracy, points",
-        "delta_20": r"change of $\Delta_{20}$, points",
+        "accuracy": "change of accuracy, points",
+        "delta_20": "change of frequent minus rare\nclasses, accuracy, points",
     }
     entries = []
     for name, metric in itertools.product(
@@ -158,7 +170,10 @@ def table_2(tables: PublishedTables) -> Figure:
     table = pd.DataFrame(entries, columns=["metric", "place", "mean", "ci_low", "ci_high", "from"])
     places = table["place"].unique()
     figure, (axes,) = panels(1, 2, height=0.21 * len(places) + 0.9, sharey=True)
-    styles = {ours: STYLES[2].without_line, printed: STYLES[1].without_line}
+    styles = {
+        ours: SeriesStyle(MASKED, "D").without_line,
+        printed: STYLES[4].replace(marker="s", filled=False).without_line,
+    }
     for ax, (metric, label) in zip(axes, columns.items(), strict=True):
         plot_points(
             ax,
@@ -173,6 +188,9 @@ def table_2(tables: PublishedTables) -> Figure:
         )
         draw_zero_line(ax, vertical=True)
         ax.set(xlabel=label)
+    figure.suptitle(
+        summarise_gains(table[(table["from"] == ours) & (table["metric"] == "accuracy")])
+    )
     return finish_figure(figure, axes, styles)
 
 
@@ -181,7 +199,7 @@ def verdict_mosaic(tables: PublishedTables) -> str:
 
     Its colour is the verdict; the statement is a tooltip.
     """
-    width, side, gap, left, y = 640, 15, 3, 178, 40
+    width, side, gap, left, y = 680, 15, 3, 218, 40
     step = side + gap
     per_row = (width - left) // step
     items = []
@@ -214,9 +232,10 @@ def verdict_mosaic(tables: PublishedTables) -> str:
                 verdict = WORDS.get(row["verdict"], row["verdict"])
                 tooltip = f"{statement}: {verdict} {interval(row, 'estimate', 2)}"
                 items.append(
-                    f'<rect x="{left + i % per_row * step}" y="{y + i // per_row * step}"'
-                    f' width="{side}" height="{side}" fill="{COLOURS[row["verdict"]]}"'
-                    f' stroke="#888"><title>{html.escape(tooltip)}</title></rect>'
+                    f'<a href="#{anchor(row["claim_id"])}"><rect x="{left + i % per_row * step}"'
+                    f' y="{y + i // per_row * step}" width="{side}" height="{side}"'
+                    f' fill="{COLOURS[row["verdict"]]}" stroke="#888">'
+                    f"<title>{html.escape(tooltip)}</title></rect></a>"
                 )
             y += step * math.ceil(len(members) / per_row) + 1
     return svg(width, y + 8, items, "Every claim of the papers with its verdict")
@@ -226,6 +245,7 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
     "selection_auc.png": (("selection_scores_at_end",), score_heatmap),
     "table_2_beside.png": (("cifar10_confirm_gains", "cifar10_milder_gains"), table_2),
     "verdicts.svg": ((), verdict_mosaic),
+    "claims_forest.svg": ((), claims_forest),
     "learned_by_frequency.png": (("confirmation_fates",), learned_by_frequency),
     "fate_draws.png": (
         ("fate_mechanism",),

@@ -29,6 +29,13 @@ STUDY_FIGURES = {
     "selection_digits": {"selection_digits": "selection_digits"},
     "selection_interventions": {"interventions_selection": "selection_masks"},
     "selection_steps": {"selection_steps": "selection_steps"},
+    "half_and_double": {"half_and_double": "half_and_double"},
+    "premise": {"premise_replicas": "premise_changes"},
+    "invariant_features": {"theorem_numbers": "theorem_means"},
+    "which_learners_lockout": {
+        "which_learners_frequencies": "learner_frequencies",
+        "which_learners_learners": "learner_shares",
+    },
     "two_layer_printed": {"two_layer_summary": "two_layer_printed"},
 }
 """Published table in place of each table of a figure, by figure.
@@ -50,7 +57,8 @@ def iter_figures(tables: PublishedTables) -> Iterator[tuple[str, Callable[[], Fi
 
 def rows_of_result(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the rows of one result of a published table, which may have several."""
-    return table[table["result"] == name] if "result" in table else table
+    rows = table[table["result"] == name] if "result" in table else table
+    return rows if len(rows) else table
 
 
 def draw_study_figure(project: Project, name: str, tables: dict[str, pd.DataFrame]) -> Figure:

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable
 
-from rarefeat.report.drawings import FREQUENT, RARE, arrow, svg, text
+from rarefeat.figures.style import FREQUENT, MASKED, RARE
+from rarefeat.report.drawings import arrow, svg, text
 
-GREY = "#8A939B"
-"""Colour of noise, and of what a method leaves out."""
+GREY, GREEN = "#8A939B", "#009E73"
+"""Colours of noise and of what a method leaves out, and of a second kind of feature."""
 
 
 def box(x: float, y: float, width: float, words: str = "", colour: str = "currentColor") -> str:
@@ -171,7 +172,7 @@ def draw_image_methods() -> str:
         y = 22 + 31 * row
         items.append(text(1, y + 16, name, 12.5))
         for x, words in zip(columns[1:3], (first, second), strict=True):
-            items.append(box(x, y, 130, words, RARE if "masked" in words else FREQUENT))
+            items.append(box(x, y, 130, words, MASKED if "masked" in words else "currentColor"))
         items += [arrow(448, y + 12, 482, y + 12), text(490, y + 16, update, 11)]
     title = "Dense, eq. (5), straight-through and self-damaging differ in the use of the mask"
     return svg(780, 150, items, title)
@@ -180,10 +181,10 @@ def draw_image_methods() -> str:
 def draw_views() -> str:
     """Draw the coordinates of two views of one sample for four kinds of pairs."""
     kinds = {
-        "noise": "noise is fresh",
-        "rho = 1": "the same view twice",
+        "noise of its own": "each view has its own noise",
+        "identical views": "the same view twice",
         "random mask": "each coordinate in one view",
-        "colour": "one more signal in both views",
+        "added colour": "one more signal in both views",
     }
     items = []
     for kind, (name, words) in enumerate(kinds.items()):
@@ -196,12 +197,12 @@ def draw_views() -> str:
                 colour = FREQUENT if i in (1, 4) else GREY
                 items.append(cell(x + 19 * i, y, colour, i in (1, 4) and not masked))
                 if not masked:
-                    fresh = view and name in ("noise", "colour")
+                    fresh = view and name in ("noise of its own", "added colour")
                     items.append(text(x + 19 * i + 4, y + 13, "~" if fresh else "=", 10))
-                if name == "colour":
-                    mark = f'd="M{x + 19 * i} {y + 14} h16" stroke="{RARE}" stroke-width="3"'
+                if name == "added colour":
+                    mark = f'd="M{x + 19 * i} {y + 14} h16" stroke="{GREEN}" stroke-width="3"'
                     items.append(f"<path {mark}/>")
-    items.append(text(1, 110, "blue: a feature; = and ~: two draws of the noise", 11))
+    items.append(text(1, 110, "filled: a feature; = and ~: two draws of the noise", 11))
     return svg(780, 116, items, "Two views share the signal and differ in noise, mask or colour")
 
 
@@ -212,7 +213,7 @@ def draw_patches() -> str:
         ("easy sample", (1, 0, 1, 2, 0, 1, 2, 0), "common and subclass features of one class"),
         ("hard sample", (0, 3, 0, 2, 3, 4, 2, 0), "subclass features, and the other superclass"),
     )
-    colours = (GREY, FREQUENT, RARE, "currentColor", GREY)
+    colours = (GREY, FREQUENT, GREEN, "currentColor", GREY)
     for row, (name, patches, words) in enumerate(samples):
         y = 12 + 34 * row
         items.append(text(1, y + 14, name, 12.5, bold=True))
@@ -221,7 +222,7 @@ def draw_patches() -> str:
             if kind in (3, 4):
                 items.append(text(110 + 24 * i + 5, y + 14, "x" if kind == 3 else "!", 12))
         items.append(text(320, y + 14, words, 11))
-    items += [cell(110, 84, FREQUENT), text(132, 97, "common", 11), cell(200, 84, RARE)]
+    items += [cell(110, 84, FREQUENT), text(132, 97, "common", 11), cell(200, 84, GREEN)]
     items += [text(222, 97, "subclass", 11), text(300, 97, "x  distractor", 11)]
     items.append(text(400, 97, "!  louder noise", 11))
     return svg(780, 106, items, "Easy samples hold common features; hard ones hold distractors")
@@ -237,10 +238,10 @@ def draw_stairs() -> str:
         items.append(text(1, y + 14, name, 12.5, bold=row == 0))
         for count, (sign, label) in enumerate(zip(signs, rows["parity"], strict=True)):
             x = 130 + 40 * count
-            items.append(cell(x, y, FREQUENT if sign == "+" else RARE, size=19))
+            items.append(cell(x, y, FREQUENT, filled=sign == "+", size=19))
             if sign != label:
                 items.append(text(x + 6, y + 14, "x", 12))
-    items.append(text(390, 40, "label +1 in blue, -1 in orange", 11))
+    items.append(text(390, 40, "filled: label +1; empty: label -1", 11))
     items.append(text(390, 70, "x: a count that the score gets wrong", 11))
     return svg(780, 112, items, "A parity needs a sign change between any two counts of patterns")
 

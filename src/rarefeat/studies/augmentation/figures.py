@@ -37,14 +37,14 @@ DIAL = (
 def pair_name(name: str) -> str:
     """Return the human-readable name of a kind of pair.
 
-    `mask=0.25` and `rho=0.5` have their symbol.
+    `mask=0.25` and `rho=0.5` have their share.
     """
     kind = name.removesuffix(WITHOUT_BIAS)
     symbol, equal, value = kind.partition("=")
     if equal:
         kind = {
-            "mask": rf"random mask, $q$ = {value}",
-            "rho": rf"shared noise, $\rho$ = {value}",
+            "mask": f"random mask of {float(value):.0%}",
+            "rho": f"shared noise, {float(value):.0%}",
         }.get(symbol, kind)
     return NAMES.get(kind, kind.replace("_", " ")) + (
         ", no bias" if name != kind and name.endswith(WITHOUT_BIAS) else ""
@@ -99,6 +99,20 @@ def summarise_dial(rows: pd.DataFrame) -> str:
     return "Features with a neuron of their own, and the error of a head"
 
 
+def summarise_activity(neurons: pd.DataFrame) -> str:
+    """Say in one line whether neurons are shown to be always active without a bias alone."""
+    means = neurons.groupby(["study", "seed"])["activity"].mean().groupby("study")
+    low, high = means.min(), means.max()
+    without = low.index.str.endswith(WITHOUT_BIAS)
+    if (
+        without.any()
+        and not without.all()
+        and low[without].min() > 0.9 > 0.5 > high[~without].max()
+    ):
+        return "Without a bias nearly every input activates every neuron; with one, few inputs do"
+    return "How many inputs activate a neuron, by kind of pair"
+
+
 def augmentation_representations(tables: Tables, job: Job) -> Figure:
     """Plot firing rates of neurons by kind of pair and under labels.
 
@@ -139,6 +153,7 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
         ax.set(xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
+    figure.suptitle(summarise_activity(neurons[neurons["encoder"] == "trained"]))
     entries = {
         "mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"),
         "95 % interval": SeriesStyle("0.15"),

@@ -14,6 +14,7 @@ from rarefeat.figures.panels import (
     UNBOUNDED,
     finish_figure,
     label_ends,
+    mean_interval,
     panels,
     plot_lines,
     plot_points,
@@ -106,18 +107,26 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
         band=True,
         mark_every=4,
     )
-    left.set(
-        ylabel=r"$\log\ \|\theta^{(t)}-\theta^*\|^2 / \|\theta^{(0)}-\theta^*\|^2$", ylim=(-140, 4)
-    )
-    right.set(ylabel=r"$-t/\kappa$ minus that (nat)", ylim=(0, None))
+    left.set(ylabel="log of the squared error\nover that at the start", ylim=(-140, 4))
+    right.set(ylabel="bound minus error (nat)", ylim=(0, None))
+    figure.suptitle(summarise_loops(of_quantity(table, "gap")))
     for ax in (left, right):
         ax.set_xlabel("loops $t$")
     entries = {f"{n:g} examples": look for n, look in looks.items()}
     entries |= {
-        r"bound $-t/\kappa$": STATED,
+        r"bound, $-t/\kappa$": STATED,
         "double precision": SeriesStyle("0", "o").without_line,
     }
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
+
+
+def summarise_loops(gaps: pd.DataFrame) -> str:
+    """Say in one line whether the error is shown to fall faster than its bound for every size."""
+    last = gaps[gaps["at"] == gaps.groupby("setting")["at"].transform("max")]
+    low = last.groupby("setting")["value"].apply(lambda values: mean_interval(values)[0])
+    if len(low) and (low > 0).all():
+        return "The error falls faster than its bound, until double precision ends it"
+    return "The error of the looped transformer, and its bound"
 
 
 def low_rank_attention(tables: Tables, job: Job) -> Figure:
@@ -136,8 +145,18 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
             title=f"task in {signal:g} of {int(rows['at'].max())} directions",
         )
     axes[0, 0].set_ylabel("mean squared error")
+    figure.suptitle(summarise_ranks(of_quantity(table, "loss")))
     entries = {"simulated": look.without_line, "Theorem 5.4.2": STATED}
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
+
+
+def summarise_ranks(rows: pd.DataFrame) -> str:
+    """Say in one line at which rank the error is smallest, if at the same for every signal."""
+    means = rows.groupby(["setting", "at"])["value" if "value" in rows else "mean"].mean()
+    best = {setting: int(of_setting.idxmin()[1]) for setting, of_setting in means.groupby(level=0)}
+    if len(set(best.values())) == 1:
+        return f"The error is smallest at rank {next(iter(best.values()))}, as the theorem says it"
+    return "The error of attention of low rank, simulated and by the theorem"
 
 
 def spurious_features(tables: Tables, job: Job) -> Figure:
@@ -218,9 +237,9 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
     looks = dict(zip(settings, STYLES[1:], strict=False))
     figure, axes = panels(1, 3, 2.6)
     quantities = (
-        ("margin_ratio", r"margin over $\gamma^*$", UNBOUNDED),
+        ("margin_ratio", "margin over the largest", UNBOUNDED),
         ("one_frequency", "share of neurons\nwith one frequency", SHARE),
-        ("phase", "mean cosine of the phases'\nsum minus that of $w$", (-1.0, 1.0)),
+        ("phase", "cosine of the phases' sum\nminus the output's", (-1.0, 1.0)),
     )
     for ax, (quantity, label, inside) in zip(axes[0], quantities, strict=True):
         rows = of_quantity(table, quantity)
@@ -239,16 +258,30 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
         ax.set(xscale="log", xlabel=STEP, ylabel=label)
         ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_ylim(-0.3, 1.05)
+    ends = of_quantity(table, "margin_ratio")
+    figure.suptitle(summarise_margins(ends[ends["at"] == ends["at"].max()]))
     entries = {name_of(setting, job): look for setting, look in looks.items()} | {
         "Theorem 4.9": STATED
     }
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
 
 
+REACHED = 0.9
+"""Part of the largest margin from which on the title calls it reached."""
+
+
+def summarise_margins(rows: pd.DataFrame) -> str:
+    """Say in one line whether every sum is shown to reach the margin of the theorem."""
+    low = rows.groupby("setting")["value"].apply(lambda values: mean_interval(values)[0])
+    if len(low) and (low > REACHED).all():
+        return "Training reaches the largest margin, with one frequency in most neurons"
+    return "Modular addition over training"
+
+
 def name_of(setting: str, job: Job) -> str:
     """Return a table of sums in words."""
     definition = job.config["modular_addition"]["tables"][setting.removeprefix("table=")]
-    return rf"$k$ = {definition['k']}, $p$ = {definition['p']}, $m$ = {definition['m']}"
+    return "{k} numbers modulo {p}, {m} neurons".format(**definition)
 
 
 def digit_neurons(tables: Tables, job: Job) -> Figure:
@@ -257,9 +290,7 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
     Inputs: `digit_neurons`, or the published means.
     """
     table = tables["digit_neurons"]
-    names = {
-        setting: rf"$\sigma$ = {sigma:g} / 8" for sigma, setting in named(table, "sigma").items()
-    }
+    names = {setting: f"spread {sigma:g} / 8" for sigma, setting in named(table, "sigma").items()}
     last = table[table["at"] == table["at"].max()]
     last = last.assign(place=last["setting"].map(names))
     figure, axes = panels(1, 2, 0.9 + 0.25 * max(len(names), 2), sharey=True)
@@ -275,10 +306,23 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
         )  # fmt: skip
         ax.set(xlim=(-0.02, 1.02), xlabel=label)
     axes[0, 0].axvline(CLEAR, color=GREY, lw=0.7, zorder=0)
-    axes[0, 0].set_title(f"clearly apart from {CLEAR:g} on")
     axes[0, 0].set_ylabel("initial weights")
+    silhouettes = of_quantity(last, "silhouette")
+    figure.suptitle(summarise_clusters(silhouettes))
     figure.supxlabel(f"after {last['at'].max():g} steps; {INTERVALS}, {seeds_of(table)}", size=7.5)
     return figure
+
+
+def summarise_clusters(rows: pd.DataFrame) -> str:
+    """Say in one line from which initial weights the two clusters are shown to be clearly apart."""
+    keys = ["value"] if "value" in rows else ["ci_low", "ci_high"]
+    groups = rows.groupby("place", sort=False)[keys]
+    clear = groups.min().min(axis=1) > CLEAR
+    blurred = groups.max().max(axis=1) < CLEAR
+    line = f"(line: {CLEAR:g})"
+    if clear.any() and (clear | blurred).all():
+        return f"Two clusters are clearly apart {line} for {clear.sum()} of {len(clear)} spreads"
+    return f"How clearly two clusters of neurons are apart {line}"
 
 
 CLEAR = 0.25
@@ -317,7 +361,23 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
         xlabel=rf"penalty $\lambda$ on the nuclear norm, left: none; {INTERVALS}, {seeds_of(rows)}",
         ylabel="accuracy out of domain",
         ylim=(0.55, 1.02),
-        title=f"Accuracy out of domain with {n} training samples, by reading of the text",
+        title=summarise_penalty(rows[rows["at"] == rows["at"].min()], n),
     )
     label_ends(ax, ends)
     return figure
+
+
+def summarise_penalty(rows: pd.DataFrame, n: int) -> str:
+    """Say in one line whether all are shown to be above the printed accuracy without a penalty.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Accuracies without a penalty.
+    n : int
+        Number of training samples.
+    """
+    column = "value" if "value" in rows else "ci_low"
+    if len(rows) and rows.groupby("series")[column].min().min() > OOD_NUCLEAR:
+        return f"Without a penalty, {n} training samples are enough for more than both prints"
+    return f"Accuracy out of domain with {n} training samples, by reading of the text"

@@ -18,8 +18,8 @@ PAIRS = 8192
 """Number of training pairs of the controls."""
 CONTROLS = {
     "plain": "as drawn",
-    "antithetic": "sign flipped too",
-    "apart": "by itself",
+    "antithetic": "each also with\nits sign flipped",
+    "apart": "rare feature\nwithout others",
     "noiseless": "no noise",
 }
 DRAWS = {
@@ -144,8 +144,18 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     )  # fmt: skip
     set_share_axis(right.xaxis)
     right.set(xlim=(-0.04, 1.04), title=f"controls, {N:,} pairs")
+    figure.suptitle(summarise_decays(plain[plain["N"].isin([0, N])]))
     figure.supxlabel(f"exact 95 % intervals, {n_of(*points['n'])}", fontsize=7.5)
     return figure
+
+
+def summarise_decays(rows: pd.DataFrame) -> str:
+    """Say in one line whether a smaller decay is shown to let rarer features be learned."""
+    learned = rows[rows["ci_low"] > 0.5].groupby(["N", "lambda"])["eps_min"].min().unstack()
+    steps = learned.diff(axis=1).iloc[:, 1:]
+    if steps.size and (steps.fillna(0) >= 0).all(axis=None) and (steps > 0).any(axis=None):
+        return "The smaller the weight decay, the rarer the feature that most runs learn"
+    return "Runs that have learned the rare feature, by weight decay"
 
 
 def fate_draws(table: pd.DataFrame) -> Figure:

@@ -29,12 +29,15 @@ from rarefeat.figures.panels import (
     draw_zero_line,
     finish_figure,
     label_ends,
+    mean_interval,
+    median_interval,
     paired_differences,
     panels,
     plot_lines,
     plot_points,
     set_x_margins,
     set_y_range,
+    share_interval,
 )
 from rarefeat.figures.style import (
     COLUMN,
@@ -73,6 +76,8 @@ def fate(tables: Tables, job: Job) -> Figure:
     shown = assign_styles(["dense", *sorted(set(table["series"]) - {"dense", BIASLESS}), BIASLESS])
     shown[BIASLESS] = SeriesStyle(STYLES[4].colour, "v", (0, (6, 1.5)), filled=False)
     figure, axes = panels(1, 2, 3.1, sharey=True)
+    learned = table.groupby(["series", "eps_min"])["learned"]
+    figure.suptitle(summarise_fate(learned.apply(lambda values: share_interval(values)[0])))
     (left, right), metric = axes[0], quantity("max_alignment")
     for side, series in ((-1, "dense"), (1, BIASLESS)):
         replicas = table[table["series"] == series]
@@ -89,14 +94,11 @@ def fate(tables: Tables, job: Job) -> Figure:
     set_y_range(left, metric)
     for ax in axes[0]:
         set_x_margins(ax, table["eps_min"])
-        ax.set_xlabel(f"{EPS}\nrare $\\leftarrow$   $\\rightarrow$ as frequent as the others")
-    left.set(
-        ylabel="best neuron's alignment with\nthe rare feature, " + metric.symbol,
-        title="every replica, dense",
-    )
+        ax.set_xlabel(EPS)
+    left.set(ylabel=metric.symbol, title="every run, dense")
     right.set(
-        ylabel=f"share of replicas with\nan alignment of at least {HALF_LEARNED:g}",
-        title="replicas that reach it",
+        ylabel=f"share of runs with\na cosine of at least {HALF_LEARNED:g}",
+        title="runs that learn it",
     )
     right.tick_params(labelleft=True)
     counts = {series: replicas["seed"].nunique() for series, replicas in table.groupby("series")}
@@ -113,14 +115,36 @@ def fate(tables: Tables, job: Job) -> Figure:
     return finish_figure(figure, axes[0], entries, ", ".join(note))
 
 
+def summarise_fate(lower: pd.Series) -> str:
+    """Say in one line from which frequency on most runs are shown to learn, with and without bias.
+
+    Parameters
+    ----------
+    lower : Series
+        Lower end of the interval of the share that learns, by series and eps_min.
+    """
+    first = {
+        series: min((eps for (_, eps), low in ends.items() if low > 0.5), default=None)
+        for series, ends in lower.groupby(level=0)
+    }
+    dense, biasless = first.get("dense"), first.get(BIASLESS)
+    if dense is None or biasless is None:
+        return "Runs that learn the rare feature, with and without a bias"
+    return (
+        f"With a bias, most runs learn the rare feature from a relative frequency of {dense:g} on;"
+        f" without one, from {biasless:g} on"
+    )
+
+
 def levels_of(grid: pd.DataFrame) -> dict[float, SeriesStyle]:
     """Return a style for each noise-to-signal ratio."""
     return sequential_styles(sorted(grid["nsr"].unique()))
 
 
 def level_names(grid: pd.DataFrame, levels: dict[float, SeriesStyle]) -> dict[str, object]:
-    """Return the entries of a legend for noise levels: sigma, as in the config, and the NSR."""
-    return {nsr_of(grid[grid["nsr"] == level]): look for level, look in levels.items()}
+    """Return the entries of a legend for noise levels: sigma, as in the config."""
+    sigmas = grid.drop_duplicates("nsr").set_index("nsr")["sigma"]
+    return {rf"noise $\sigma$ = {sigmas[level]:.3g}": look for level, look in levels.items()}
 
 
 def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -156,7 +180,7 @@ def gains(
         series_column="nsr",
         bounds=quantity(metric).difference,
     )
-    ax.set_ylabel(f"{arm_label(series)} \N{MINUS SIGN} dense,\nsame seed")
+    ax.set_ylabel(f"change when\n{arm_label(series)}")
 
 
 def alignment(tables: Tables, job: Job, metric: str) -> Figure:
@@ -192,12 +216,54 @@ def alignment(tables: Tables, job: Job, metric: str) -> Figure:
         gains(ax, grid, series, metric, levels)
     set_y_range(upper, plotted)
     set_x_margins(upper, grid["eps_min"])
-    upper.set_ylabel((plotted.short or plotted.symbol) + ",\ndense")
+    upper.set_ylabel(plotted.short or plotted.symbol)
     axes[-1, 0].set_xlabel(EPS)
     figure.align_ylabels()
+    figure.suptitle("\n".join(summarise_trend(grid, metric, others)))
     return finish_figure(
         figure, axes[:, 0], level_names(grid, levels), f"{INTERVALS}, {seeds_of(grid)}"
     )
+
+
+NOUNS = {
+    "aligned_neurons": "number of aligned neurons",
+    "max_alignment": "largest cosine",
+    "cosine_similarity_balanced": "similarity of balanced pairs",
+    "regression_mse_balanced": "error on balanced data",
+}
+"""Names of metrics in sentences."""
+
+
+def summarise_trend(grid: pd.DataFrame, metric: str, others: list[str]) -> list[str]:
+    """Say in one line how a metric is shown to follow the frequency, and in one what masks change.
+
+    Parameters
+    ----------
+    grid : DataFrame
+        Grid table with a column `series`.
+    metric : str
+        Column of the table.
+    others : list of str
+        Series that are compared with dense.
+    """
+    keys = ["nsr", "eps_min"]
+    dense = grid[grid["series"] == "dense"].groupby(keys)[metric].apply(mean_interval)
+    ends = grid["eps_min"].min(), grid["eps_min"].max()
+    (low, high), noun = (dense.xs(end, level="eps_min") for end in ends), NOUNS[metric]
+    verbs = {
+        "rises": all(low[nsr][1] < high[nsr][0] for nsr in low.index),
+        "falls": all(low[nsr][0] > high[nsr][1] for nsr in low.index),
+    }
+    words = next((f"The {noun} {verb} with" for verb, shown in verbs.items() if shown), "")
+    lines = [f"{words or f'The {noun} against'} frequency"]
+    for series in others:
+        changes = paired_differences(grid, metric, series, axes=keys)
+        intervals = [mean_interval(values) for _, values in changes.groupby(keys)[metric]]
+        raised = sum(low > 0 for low, _ in intervals)
+        lowered = sum(high < 0 for _, high in intervals)
+        counts = f"higher at {raised}, lower at {lowered} of {len(intervals)} points"
+        lines.append(f"{arm_label(series)}: {counts}")
+    return lines
 
 
 def baselines(tables: Tables, job: Job) -> Figure:
@@ -245,7 +311,7 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     untrained = [arm for arm in UNTRAINED if arm in set(grid["arm"])]
     heights = [1.4, 1, *(1 for _ in others)]
     figure, axes = panels(
-        len(heights), 2, 4.0 * sum(heights) / 2.4, sharex=True, sharey="row", height_ratios=heights
+        len(heights), 2, 1.2 + sum(heights), sharex=True, sharey="row", height_ratios=heights
     )
     for (upper, beside, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
         column = f"{metric}_{test}"
@@ -280,14 +346,15 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     setp(axes[1:, 1], ylabel="")
     setp(axes[-1], xlabel=EPS)
     set_x_margins(axes[0, 0], grid["eps_min"])
-    axes[0, 0].set_ylabel(plotted.symbol + ",\ndense")
-    axes[1, 0].set_ylabel("the same, beside\nits references")
+    axes[0, 0].set_ylabel(f"{plotted.symbol},\nafter training")
+    axes[1, 0].set_ylabel("with both\nreferences")
     figure.align_ylabels()
+    figure.suptitle("\n".join(summarise_trend(grid, f"{metric}_balanced", others)))
     shown = {
         arm_label(arm): SeriesStyle("black", dash=assign_styles([arm])[arm].dash)
         for arm in untrained
     }
-    dense = {"dense": SeriesStyle("black")}
+    dense = {"after training": SeriesStyle("black")}
     return finish_figure(
         figure,
         axes.flat,
@@ -361,6 +428,7 @@ def printed_bias(tables: Tables, job: Job) -> Figure:
         words = {"follow": "with the norm", "grow": "growing"}.get(bias.rule, bias.rule)
         times = "" if bias.share == largest else f"{bias.share / largest:g} times the "
         names[name] = f"{times}printed bias,\n{words}"
+    largest_bias = [name for name in names if studies[name].training.bias.share == largest]
     styles = {
         series: STYLES[place] for series, place in zip(names.values(), (0, 4, 5), strict=False)
     }
@@ -372,12 +440,30 @@ def printed_bias(tables: Tables, job: Job) -> Figure:
         ylim=(-0.04, 1.04),
         xlabel=f"{EPS}\n{INTERVALS}, {n_of(*table['n'])}",
         ylabel=quantity("max_alignment").symbol,
-        title="The largest cosine with the rare feature, by bias",
+        title=summarise_biases(table, largest_bias),
     )
     last = table[table["eps_min"] == table["eps_min"].max()].set_index("series")["mean"]
     ends = {series: (mean, styles[series].colour) for series, mean in last.items()}
     label_ends(ax, ends, least=0.18)
     return figure
+
+
+def summarise_biases(table: pd.DataFrame, printed: list[str]) -> str:
+    """Say in one line how large the cosine is shown to get at most under the printed bias.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Means with their intervals, by study and eps_min.
+    printed : list of str
+        Studies with the printed bias.
+    """
+    ours = table["study"].isin(printed)
+    last = table["eps_min"] == table["eps_min"].max()
+    top, other = table.loc[ours, "ci_high"].max(), table.loc[~ours & last, "ci_low"].min()
+    if (ours & last).any() and other > top:
+        return f"Under the printed bias, no frequency brings the largest cosine above {top:.2g}"
+    return "The largest cosine with the rare feature, by bias"
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
@@ -448,11 +534,11 @@ def trajectories(tables: Tables, job: Job) -> Figure:
             )
         ax.set_ylim(bottom, top)
         set_y_range(ax, plotted)
-        ax.set(xscale="log", xlabel=STEP, ylabel=plotted.short or plotted.symbol, title=title)
-    entries = {
-        rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}": look
-        for eps_min, look in colours.items()
-    }
+        ylabel = "largest cosine" if metric != "excess_loss" else plotted.symbol
+        ax.set(xscale="log", xlabel=STEP, ylabel=ylabel, title=title)
+    last = wide[(wide["arm"] == "dense") & (wide["step"] == wide["step"].max())]
+    figure.suptitle(summarise_courses(last))
+    entries = {f"relative frequency {eps_min:g}": look for eps_min, look in colours.items()}
     entries |= {
         arm_label(arm): SeriesStyle("black", dash=look.dash)
         for arm, look in assign_styles(["dense", "oracle_all"]).items()
@@ -464,6 +550,27 @@ def trajectories(tables: Tables, job: Job) -> Figure:
     return finish_figure(
         figure, axes[0], entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=4
     )
+
+
+def summarise_courses(last: pd.DataFrame) -> str:
+    """Say in one line at which frequencies the rare feature is shown not to be learned in time.
+
+    Parameters
+    ----------
+    last : DataFrame
+        Dense replicas at the last step.
+    """
+    ends = {
+        eps_min: [median_interval(rows[f"{name}_alignment"]) for name in ("max", "majority")]
+        for eps_min, rows in last.groupby("eps_min")
+    }
+    missed = [f"{eps_min:g}" for eps_min, (rare, _) in ends.items() if rare[1] < HALF_LEARNED]
+    if missed and all(others[0] > HALF_LEARNED for _, others in ends.values()):
+        return (
+            f"At a relative frequency of {' and '.join(missed)} the rare feature is not learned;"
+            " the frequent ones always are"
+        )
+    return "Rare and frequent features over training"
 
 
 def alignment_heatmap(tables: Tables, job: Job) -> Figure:
@@ -489,11 +596,12 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
         np.arange(features + 1) + 0.5, np.arange(len(matrix) + 1) + 0.5, matrix, vmin=0, vmax=1
     )
     ax.axvline(majority + 0.5, color="white", lw=1.5)
-    ax.set(xlabel="feature $j$, rare right of the line", ylabel="neurons $i$, sorted")
+    ax.set(xlabel="feature, rare right of the line", ylabel="neurons, sorted")
     ax.set(xticks=range(1, features + 1), yticks=[])
-    ax.set_title(f"dense, seed {first}")
-    figure.colorbar(mesh, ax=ax, label=r"$\cos^2(w_i, M_j)$", aspect=30)
-    largest = table.groupby(["arm", "seed", "feature"], as_index=False)["squared_cosine"].max()
+    ax.set_title(f"neurons of one dense run, seed {first}")
+    figure.colorbar(mesh, ax=ax, label="squared cosine", aspect=30)
+    keys = ["arm", "seed", "feature", "minority"]
+    largest = table.groupby(keys, as_index=False)["squared_cosine"].max()
     largest["feature"] += 1
     ax, plotted = axes[0, 1], quantity("squared_cosine")
     names = assign_styles(sorted(set(largest["arm"]), key=lambda arm: (arm != "dense", arm)))
@@ -524,14 +632,34 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
     ax.axvline(majority + 0.5, color="0.5", lw=0.7)
     set_y_range(ax, plotted)
     ax.set(
-        xlabel="feature $j$, rare right of the line",
+        xlabel="feature, rare right of the line",
         ylabel=plotted.symbol,
         xticks=range(1, features + 1),
+        title="best neuron of each feature, every run",
     )
+    figure.suptitle(summarise_neurons(largest))
     entries = {arm_label(arm): look.without_line for arm, look in names.items()}
     return finish_figure(
         figure, axes[0], entries, f"every seed small; {INTERVALS}, {seeds_of(table)}"
     )
+
+
+def summarise_neurons(largest: pd.DataFrame) -> str:
+    """Say in one line whether only frequent features are shown to have a neuron, under every arm.
+
+    Parameters
+    ----------
+    largest : DataFrame
+        Largest squared cosine by arm, seed and feature, with a column `minority`.
+    """
+    of_feature = largest.groupby(["arm", "feature", "minority"])["squared_cosine"]
+    ends = of_feature.apply(mean_interval)
+    rare = ends.index.get_level_values("minority")
+    none, some = (high for _, high in ends[rare]), (low for low, _ in ends[~rare])
+    if len(ends) and max(none, default=0) < LITTLE and min(some, default=1) > HALF_LEARNED:
+        arms = " and ".join(arm_label(arm) for arm in sorted(set(largest["arm"])))
+        return f"Frequent features have neurons of their own, rare ones have none: {arms}"
+    return "Neurons of frequent and of rare features"
 
 
 # Figures of imbalance_and_pruning.

@@ -12,13 +12,13 @@ from rarefeat.figures.labels import EPS
 from rarefeat.figures.panels import panels
 from rarefeat.figures.style import GREY, QUALITATIVE
 from rarefeat.run.job import Job
-from rarefeat.studies.learners.findings import PAPER, describe_learner
+from rarefeat.studies.learners.findings import PAPER, describe_learner, side
 
 LOOKS = {
     ("returning", "readout"): {"color": QUALITATIVE[0], "marker": "o", "offset": -0.24},
     ("returning", "cosine"): {"color": QUALITATIVE[0], "marker": "o", "mfc": "w", "offset": -0.08},
-    ("fresh", "readout"): {"color": QUALITATIVE[1], "marker": "s", "offset": 0.08},
-    ("fresh", "cosine"): {"color": QUALITATIVE[1], "marker": "s", "mfc": "w", "offset": 0.24},
+    ("fresh", "readout"): {"color": QUALITATIVE[4], "marker": "s", "offset": 0.08},
+    ("fresh", "cosine"): {"color": QUALITATIVE[4], "marker": "s", "mfc": "w", "offset": 0.24},
 }
 """Style and offset within a row, by kind of pairs and measure."""
 PAIRS = {"returning": "pairs that come back", "fresh": "pairs seen once"}
@@ -27,7 +27,7 @@ ENDS = {"at most": "<", "above": ">"}
 """Markers of frequencies beyond the grid."""
 
 
-BEFORE = "(b) before training"
+BEFORE = "before training"
 
 
 def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -35,10 +35,13 @@ def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
     Config: `order`, the learners from the top. Tables: frequencies, learners and rates of a study.
     """
+    untrained = pd.DataFrame(columns=["learner", "eta", "r2"])
     frequencies, learners, rates = (
-        next(table for name, table in tables.items() if name.endswith(suffix))
+        next((table for name, table in tables.items() if name.endswith(suffix)), untrained)
         for suffix in ("_frequencies", "_learners", "_rates")
     )
+    # A published table has no value where a run's has an empty text.
+    frequencies = frequencies.fillna({"bound": ""})
     order = job.config_section("order", list[str])
     figure, ((ax, right),) = panels(
         1, 2, 0.9 + 0.27 * len(order), sharey=True, width_ratios=[2.2, 1]
@@ -50,8 +53,16 @@ def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         f"{describe_learner(name)}, the paper's" if name == PAPER else describe_learner(name)
         for name in order
     ]
-    ax.set(yticks=range(len(order)), yticklabels=names, xlabel=f"{EPS} from which half learn it")
-    ax.set_title("(a) the rare feature", loc="left")
+    ax.set(
+        yticks=range(len(order)),
+        yticklabels=names,
+        xlabel=f"{EPS}\nfrom which half of the runs learn it",
+    )
+    ax.set_title("the rare feature", loc="left")
+    base = frequencies.query("learner == @PAPER and pairs == 'returning' and measure == 'readout'")
+    for row in base.dropna().itertuples():
+        ax.axvspan(row.ci_low, row.ci_high, color="0.9", lw=0, zorder=0)
+    figure.suptitle(summarise_learners(frequencies))
     ax.invert_yaxis()
     for row, name in enumerate(order):
         before = rates.loc[(rates["learner"] == name) & (rates["eta"] == 0), "r2"]
@@ -65,7 +76,7 @@ def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 color=look["color"], marker=look["marker"], label="_" * bool(row) + pairs,
             )  # fmt: skip
     right.set(xlabel="$R^2$ of a readout", xlim=(min(0, *right.get_xlim()), 1))
-    right.set_title("(b) the frequent features", loc="left")
+    right.set_title("the frequent features", loc="left")
     n = int(frequencies["n"].max()) if len(frequencies) else 0
     entries = zip(*ax.get_legend_handles_labels(), strict=True)
     before = [
@@ -74,8 +85,28 @@ def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         if label == BEFORE
     ]
     handles, labels = zip(*entries, *before, strict=True)
-    figure.legend(handles, labels, loc="outside lower left", ncols=3, title=f"{n} seeds")
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower left",
+        ncols=3,
+        title=f"95 % interval over {n} seeds; an arrow: beyond the grid",
+    )
     return figure
+
+
+def summarise_learners(frequencies: pd.DataFrame) -> str:
+    """Say in one line how many learners need a lower or a higher frequency than the paper's."""
+    rows = frequencies.query("pairs == 'returning' and measure == 'readout'").dropna()
+    rows = {row["learner"]: row for row in rows.to_dict("records")}
+    base = rows.pop(PAPER, None)
+    if base is None:
+        return "Relative frequency from which half of the runs learn the rare feature"
+    sides = [side(base, row) for row in rows.values()]
+    return (
+        f"Of {len(sides)} other learners, {sides.count('lower')} learn the rare feature at lower"
+        f" frequencies than the paper's, {sides.count('higher')} only at higher ones"
+    )
 
 
 def plot_frequencies(

@@ -7,8 +7,22 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from rarefeat.figures.labels import INTERVALS, arm_name, display_name, n_of, seeds_of
-from rarefeat.figures.panels import add_legend, draw_zero_line, finish_figure, panels, plot_points
+from rarefeat.figures.labels import (
+    INTERVALS,
+    PARAMETER_WORDS,
+    arm_name,
+    display_name,
+    n_of,
+    seeds_of,
+)
+from rarefeat.figures.panels import (
+    add_legend,
+    draw_zero_line,
+    finish_figure,
+    mean_interval,
+    panels,
+    plot_points,
+)
 from rarefeat.figures.style import (
     COLUMN,
     DENSE,
@@ -41,7 +55,7 @@ HELP_NAMES = {
 }
 MEASURED_LABEL = r"measured critical $\varepsilon_{\min}$"
 PREDICTED_LABEL = r"predicted critical $\varepsilon_{\min}$"
-LEAD = "minority gain \N{MINUS SIGN} majority gain"
+LEAD = "gain of the rare feature \N{MINUS SIGN} gain of the others"
 MASK_STYLES = {
     "mask": SeriesStyle(MASKED, "o"),
     "with a stop": SeriesStyle(DENSE, "s", filled=False),
@@ -49,13 +63,6 @@ MASK_STYLES = {
 }
 """Styles of masks that begin at T3: plain, with a stop, and with masked keys."""
 THIRDS = ("lower", "middle", "upper")
-PARAMETER_WORDS = {
-    "share": "bias scale", "lambda": r"weight decay $\lambda$", "decay": r"$\lambda$ over growth",
-    "C": "active features $C$", "L": "tokens $L$", "tau": r"temperature $\tau$",
-    "d": "features $d$", "d1": "dimension $d_1$", "m": "neurons $m$",
-    "sigma_0": r"initial weights $\sigma_0$",
-}  # fmt: skip
-"""Names of hyper-parameters in words."""
 
 
 def name_of(arm: str) -> str:
@@ -90,7 +97,7 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
     plain = rows[rows["kind"] == "mask"].sort_values("mean", ascending=False)
     order = list(dict.fromkeys([*plain["place"], *rows["place"]]))
     figure, ((left, right),) = panels(
-        1, 2, 1.0 + 0.26 * len(order), sharey=True, width_ratios=[2, 1]
+        1, 2, 1.0 + 0.3 * len(order), sharey=True, width_ratios=[2, 1]
     )
     plot_points(
         left, rows, "value", "place", MASK_STYLES, series_column="kind", order=order,
@@ -119,7 +126,8 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
     right.set(xlabel="trainings that diverge", xlim=(-0.04, 1.04))
     right.xaxis.set_major_formatter(PercentFormatter(1))
     for ax in (left, right):
-        ax.grid(axis="y", lw=0.3)
+        for row in range(1, len(order)):
+            ax.axhline(row - 0.5, color=GREY, lw=0.3)
     shown = {
         kind: style.without_line for kind, style in MASK_STYLES.items() if kind in set(rows["kind"])
     }
@@ -128,10 +136,17 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
 
 
 def summarise_masks(rows: pd.DataFrame) -> str:
-    """Say in one line how many masks are shown to raise the rare feature's lead."""
+    """Say in one line how many masks are shown to favour the rare feature, and how many diverge."""
     raised = rows[rows["ci_low"] > 0]
     stable = (raised["diverged"] == 0).sum()
-    return f"{len(raised)} of {len(rows)} masks raise the lead, {stable} of them without diverging"
+    if len(raised) and not stable:
+        return (
+            f"{len(raised)} of {len(rows)} masks favour the rare feature, and all of these diverge"
+        )
+    return (
+        f"{len(raised)} of {len(rows)} masks favour the rare feature, {stable} of them without"
+        " diverging"
+    )
 
 
 def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -289,8 +304,19 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
         for rule, change in far.iterrows():
             ax.text(0.02, list(names).index(rule), text.format(**change), **options)
-        ax.set(title=rf"$\rho$ = {rho:g}", xlabel="change of the accuracy")
+        ax.set(title=rf"imbalance $\rho$ = {rho:g}", xlabel="change of the accuracy")
+    figure.suptitle(summarise_digits(rows[rows["group"] == "tail"]))
     entries = {"rare digits": styles["tail"], "frequent digits": styles["head"]}
     return finish_figure(
         figure, (), entries, f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}"
     )
+
+
+def summarise_digits(rows: pd.DataFrame) -> str:
+    """Say in one line how many rules are shown to raise or lower the accuracy on rare digits."""
+    if "value" in rows:
+        columns = ["rho", "rule"]
+        ends = rows.groupby(columns)["value"].apply(mean_interval)
+        rows = pd.DataFrame(ends.tolist(), columns=["ci_low", "ci_high"])
+    gain, lose = (rows["ci_low"] > 0).sum(), (rows["ci_high"] < 0).sum()
+    return f"Of {len(rows)} masks {gain} raise the accuracy on rare digits, {lose} lower it"

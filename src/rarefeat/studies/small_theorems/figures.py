@@ -6,53 +6,63 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points
+from rarefeat.figures.panels import ESTIMATED, add_legend, panels, plot_points
 from rarefeat.figures.style import GREY, STYLES
 from rarefeat.run.job import Job
 
-SHARE = (0.0, 1.0)
+LOSSES = {"loss": "spurious bits independent", "loss_tied": "one spurious bit is tied"}
+SPURIOUS = {
+    "spurious": "spurious bit, transformed",
+    "spurious_shared": "spurious bit, shared by the pair",
+}
+ENCODED = 0.2
+"""Squared distance from which on the title says that a bit is encoded."""
 
 
 def invariant_features(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot the identity of Theorem 7.1, and what the optimum encodes over its norm."""
-    table = tables["theorem_numbers"]
+    """Plot the identity of Theorem 7.1, and what the optimum encodes, at each norm.
+
+    Inputs: `theorem_numbers`, or the published means.
+    """
+    (table,) = tables.values()
     table = table[table["result"] == "invariant_features"]
-    table = table.assign(norm=table["point"].astype(float))
-    losses = {"loss": "independent", "loss_tied": "one is tied"}
-    identity = table[table["quantity"].isin(losses)]
-    identity = identity.assign(
-        series=identity["quantity"].map(losses), ratio=identity["value"] / identity["stated"]
-    )
+    if "value" in table:
+        table = table.assign(mean=table["value"])
+    shown = [name for name in ("value", *ESTIMATED) if name in table]
+    norms = table["point"].astype(float)
+    styles = {
+        f"norm $B$ = {norm:g}": look.without_line
+        for norm, look in zip(sorted(norms.unique()), (STYLES[0], STYLES[4]), strict=False)
+    }
+    table = table.assign(series=norms.map(lambda norm: f"norm $B$ = {norm:g}"))
+    identity = table[table["quantity"].isin(list(LOSSES))]
+    # Both are negative: the ends of a ratio change places.
+    ratios = {name: identity[name] / identity["stated"] for name in shown}
+    if "ci_low" in ratios:
+        ratios |= {"ci_low": ratios["ci_high"], "ci_high": ratios["ci_low"]}
+    identity = identity.assign(place=identity["quantity"].map(LOSSES), **ratios)
     bits = table[table["quantity"] == "encoded"]
-    names = {bit: f"invariant bit {bit:g}" for bit in sorted(bits["at"].unique())}
-    series = [bits.assign(series=bits["at"].map(names))]
-    for quantity, name in (
-        ("spurious", "spurious, transformed"),
-        ("spurious_shared", "spurious, shared by the pair"),
-    ):
-        series.append(table[table["quantity"] == quantity].assign(series=name))
-    figure, axes = panels(1, 2, 2.8)
+    bits = bits.assign(place=bits["at"].map(lambda bit: f"invariant bit {bit:g}"))
+    others = table[table["quantity"].isin(list(SPURIOUS))]
+    encoded = pd.concat([bits, others.assign(place=others["quantity"].map(SPURIOUS))])
+    figure, axes = panels(1, 2, 2.0)
     left, right = axes[0]
-    order = sorted(table["norm"].unique())
-    styles = dict(zip(losses.values(), STYLES, strict=False))
-    plot_points(left, identity, "norm", "ratio", styles, order=order)
-    left.axhline(1, color=GREY, lw=0.7)
-    left.set(
-        xlabel="norm $B$", ylabel="sampled loss over minus the\nvariance given $z_R$, eq. (7.5)"
-    )
-    shown = dict(
-        zip(
-            [*names.values(), *(rows["series"].iloc[0] for rows in series[1:])],
-            STYLES,
-            strict=False,
-        )
-    )
-    plot_lines(right, pd.concat(series), "norm", "value", shown, bounds=SHARE)
-    right.set(xscale="log", xlabel="norm $B$", ylim=(-0.03, 1.03))
-    right.set_xticks(order, [f"{norm:g}" for norm in order])
-    right.minorticks_off()
-    right.set_ylabel("squared distance by a change\nof the feature, over $4 B^2$")
-    entries = {f"(a) spurious bits: {name}": look.without_line for name, look in styles.items()}
-    entries |= {f"(b) {name}": look for name, look in shown.items()}
-    note = f"{INTERVALS}, {seeds_of(table)}"
-    return finish_figure(figure, axes.flat, entries, note, columns=3)
+    for ax, rows in ((left, identity), (right, encoded)):
+        rows = rows.drop(columns="mean") if "value" in shown else rows
+        order = list(dict.fromkeys(rows["place"]))
+        plot_points(ax, rows, "value", "place", styles, order=order, horizontal=True, dodge=0.3)
+    left.axvline(1, color=GREY, lw=0.7)
+    left.set(xlim=(0, 1.1), xlabel="loss over minus the variance given\nthe invariant features")
+    right.set(xlim=(-0.03, 1.03), xlabel="squared distance by a change\nof the bit, over $4 B^2$")
+    figure.suptitle(summarise_bits(encoded))
+    add_legend(figure, styles, f"{INTERVALS}, {seeds_of(table)}")
+    return figure
+
+
+def summarise_bits(encoded: pd.DataFrame) -> str:
+    """Say in one line which bits the optimum encodes, and which it does not."""
+    means = encoded.groupby("place", sort=False)["mean"].mean()
+    some, none = (list(means.index[chosen]) for chosen in (means > ENCODED, means <= ENCODED))
+    if some and none:
+        return f"The optimum encodes {len(some)} of {len(means)} bits, not the {none[0]}"
+    return "What the optimum of the contrastive loss encodes"

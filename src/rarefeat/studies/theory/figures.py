@@ -10,25 +10,32 @@ from matplotlib.patches import Patch
 
 from rarefeat.config.study import Study
 from rarefeat.core.theory import stage1_growth
-from rarefeat.figures.labels import INTERVALS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points, set_y_range
-from rarefeat.figures.style import QUALITATIVE, SeriesStyle, sequential_styles
+from rarefeat.core.thresholds import HALF_LEARNED
+from rarefeat.figures.labels import (
+    EPS,
+    INTERVALS,
+    PARAMETER_WORDS,
+    STEP,
+    n_of,
+    quantity,
+    seeds_of,
+)
+from rarefeat.figures.panels import (
+    finish_figure,
+    mean_interval,
+    panels,
+    plot_lines,
+    plot_points,
+    set_y_range,
+)
+from rarefeat.figures.style import STYLES, SeriesStyle, sequential_styles
 from rarefeat.run.job import Job
+from rarefeat.storage.findings import enumerate_words
 from rarefeat.studies.theory.config import TheoryStudy
 
 Tables = Mapping[str, pd.DataFrame]
 ALPHA = 0.1
 """Pruning ratio at which overlaps are shown."""
-SETTINGS = {
-    "tau": r"$\tau$",
-    "eta": r"$\eta$",
-    "lambda": r"$\lambda$",
-    "sigma": r"$\sigma$",
-    "sigma_0": r"$\sigma_0$",
-    "share": "bias, share",
-    "attention_scale": "attention, scale",
-}
-"""Labels of hyper-parameters on an axis, where they are not their own."""
 
 
 def of_studies(tables: Tables, job: Job) -> list[tuple[Study, pd.DataFrame]]:
@@ -71,8 +78,8 @@ def onset(study: Study, eps_min: float, sigma: float) -> float:
 def bias_of(study: Study) -> str:
     """Return the weight decay and bias of a study, the settings in which maps differ."""
     training = study.training
-    bias = f"bias share {training.bias.share:g}" if training.bias.share else "no bias"
-    return rf"$\lambda$ = {training.lambda_:g}, {bias}"
+    bias = f"bias scale {training.bias.share:g}" if training.bias.share else "no bias"
+    return f"weight decay {training.lambda_:g}, {bias}"
 
 
 def phase(tables: Tables, job: Job) -> Figure:
@@ -119,56 +126,87 @@ def phase(tables: Tables, job: Job) -> Figure:
         )
         lower.set(xscale="log", xlabel=STEP)
     set_y_range(axes[1, 0], plotted)
-    axes[0, 0].set_ylabel(r"$\varepsilon_{\min}/\varepsilon_{\max}$")
+    axes[0, 0].set_ylabel(EPS)
     axes[1, 0].set_ylabel(plotted.symbol)
     if len(levels) > 1:
-        figure.colorbar(mesh, ax=list(axes[0]), label="mean " + plotted.symbol, aspect=14)
-    entries = {
-        rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": look
-        for level, look in shown.items()
-    }
+        figure.colorbar(mesh, ax=list(axes[0]), label="largest cosine, mean", aspect=14)
+    figure.suptitle(summarise_maps(chosen))
+    entries = {f"relative frequency {level:g}": look for level, look in shown.items()}
     entries |= {"predicted onset of stage 1": SeriesStyle("black", dash=(0, (3, 1.5)))}
     return finish_figure(figure, (), entries, f"{INTERVALS}, {seeds_of(*chosen)}")
+
+
+def summarise_maps(chosen: list[pd.DataFrame]) -> str:
+    """Say in one line from which frequency on the mean cosine is shown to end above one half."""
+    first = []
+    for table in chosen:
+        last = table[table["step"] == table["step"].max()]
+        low = last.groupby("eps_min")["value"].apply(lambda values: mean_interval(values)[0])
+        first.append(low.index[low > HALF_LEARNED].min())
+    if not np.isfinite(first).all():
+        return "The largest cosine with the rare feature over training"
+    words = enumerate_words([f"{eps_min:g}" for eps_min in first])
+    return f"From left to right, the rare feature is learned from a frequency of {words} on"
 
 
 def half_and_double(tables: Tables, job: Job) -> Figure:
     """Plot the share that learns the rare feature at half and double each hyper-parameter."""
     (table,) = tables.values()
-    table = table.rename(columns={"learned_share": "mean"})
+    # A published table has no value where a run's has an empty text.
+    table = table.fillna({"setting": ""}).rename(columns={"learned_share": "mean"})
     base, varied = table[table["setting"] == ""], table[table["setting"] != ""]
-    symbols = {name: SETTINGS.get(name, name) for name in varied["setting"].unique()}
+    words = {name: PARAMETER_WORDS.get(name, name) for name in varied["setting"].unique()}
     varied = varied.assign(
-        setting=varied["setting"].map(symbols),
-        series=varied["factor"].map(lambda factor: rf"{factor:g} $\times$ its value"),
+        place=varied["setting"].map(words), series=varied["factor"].map(FACTORS), learned_share=0
     )
-    shown = {
-        series: SeriesStyle(colour, marker)
-        for series, colour, marker in zip(
-            varied["series"].unique(), QUALITATIVE[2:], "<>", strict=False
-        )
-    }
     levels = sorted(table["eps_min"].unique())
-    figure, axes = panels(1, len(levels), 1.0 + 0.24 * len(symbols), sharex=True, sharey=True)
+    figure, axes = panels(1, len(levels), 1.0 + 0.24 * len(words), sharex=True, sharey=True)
     for ax, eps_min in zip(axes[0], levels, strict=True):
         (study,) = base[base["eps_min"] == eps_min].itertuples()
         ax.axvspan(study.ci_low, study.ci_high, color="0.9", lw=0, zorder=0)
         ax.axvline(study.mean, color="0.5", lw=0.8, zorder=0.5)
         plot_points(
             ax,
-            varied[varied["eps_min"] == eps_min],
+            varied[varied["eps_min"] == eps_min].drop(columns="learned_share"),
             "learned_share",
-            "setting",
-            shown,
+            "place",
+            FACTOR_STYLES,
             bounds=(0, 1),
-            order=list(symbols.values()),
+            order=list(words.values()),
             horizontal=True,
         )
-        ax.set(xlim=(-0.04, 1.04), xlabel="share that learns\nthe rare feature", ylabel="")
-        ax.set_title(rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {eps_min:g}")
-    entries = {series: look.without_line for series, look in shown.items()}
-    entries |= {"the study as it is": Patch(color="0.9")}
+        ax.set(xlim=(-0.04, 1.04), xlabel="share of runs that\nlearn the rare feature", ylabel="")
+        ax.set_title(f"relative frequency {eps_min:g}")
+    lowest = levels[0]
+    figure.suptitle(summarise_changes(varied[varied["eps_min"] == lowest], base, lowest))
+    entries = dict(FACTOR_STYLES) | {"the study as it is": Patch(color="0.9")}
     note = f"share and exact 95 % interval, {seeds_of(varied)}, {n_of(*base['n'])} as it is"
     return finish_figure(figure, axes[0], entries, note)
+
+
+FACTORS = {0.5: "half its value", 2.0: "double its value"}
+FACTOR_STYLES = {
+    FACTORS[0.5]: STYLES[4].replace(marker="<", filled=False).without_line,
+    FACTORS[2.0]: STYLES[0].replace(marker=">").without_line,
+}
+
+
+def summarise_changes(varied: pd.DataFrame, base: pd.DataFrame, eps_min: float) -> str:
+    """Say in one line which changes let more runs learn the rare feature at a frequency.
+
+    Parameters
+    ----------
+    varied, base : DataFrame
+        Rows of changed hyper-parameters at this frequency, and of the study as it is.
+    eps_min : float
+        Relative frequency.
+    """
+    (study,) = base[base["eps_min"] == eps_min].itertuples()
+    more = varied[varied["ci_low"] > study.ci_high]
+    words = [f"{row.series.split()[0]} the {row.place}" for row in more.itertuples()]
+    if not words:
+        return "Runs that learn the rare feature, by half and double each hyper-parameter"
+    return f"At a frequency of {eps_min:g}, more runs learn it with {enumerate_words(words)}"
 
 
 def overlap(tables: Tables, job: Job) -> Figure:
@@ -191,9 +229,6 @@ def overlap(tables: Tables, job: Job) -> Figure:
         )  # fmt: skip
         ax.set(xscale="log", xlabel=STEP, title=rf"$\lambda$ = {study.training.lambda_:g}")
     axes[0, 0].set_ylabel(f"share of the {100 * alpha:.2g} % smallest\nneurons that are aligned")
-    entries = {
-        rf"$\varepsilon_{{\min}}/\varepsilon_{{\max}}$ = {level:g}": look
-        for level, look in styles.items()
-    }
+    entries = {f"relative frequency {level:g}": look for level, look in styles.items()}
     every = pd.concat([table for _, table in studies])
     return finish_figure(figure, (), entries, f"{INTERVALS}, {n_of(*every['n'])}")

@@ -13,6 +13,7 @@ from rarefeat.figures.panels import (
     add_legend,
     finish_figure,
     label_ends,
+    mean_interval,
     panels,
     plot_lines,
 )
@@ -37,10 +38,12 @@ NAMES = {
     "network": "network",
     "network-printed": "network, printed steps",
     "network-weighted": "network, class weights",
-    "ntk": "NTK",
+    "network-no_structure": "network, inputs without structure",
+    "ntk": "tangent kernel",
     "random_features": "random features",
-    "two_step": "Two Step",
-    "two_step-weighted": "Two Step, class weights",
+    "one_step": "one step",
+    "two_step": "two steps",
+    "two_step-weighted": "two steps, class weights",
 }
 OVER_STEPS = ("network", "network-printed", "network-weighted", "ntk", "random_features")
 SHARE = (0.0, 1.0)
@@ -151,7 +154,7 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
             ylabel="measured", aspect="equal",
             title=f"{(~far).sum()} of {len(rows)} within {FAR:g} of the print",
         )  # fmt: skip
-    entries = {name: look.without_line for name, look in styles.items()}
+    entries = {NAMES[arm]: styles[column].without_line for column, arm in COLUMNS.items()}
     n = int(both["n"].max()) if len(both) else 0
     add_legend(figure, entries, f"{INTERVALS} of {n_of(n)}", columns=3)
     return figure
@@ -234,17 +237,20 @@ def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     return finish_figure(figure, axes.flat, entries, "one seed")
 
 
+TICKETS = {
+    "random": "random",
+    "kink": "random with a kink inside the counts",
+    "norm": "largest norm",
+    "effective_rate": "largest effective rate",
+}
+"""Names of the rules that choose neurons."""
+
+
 def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Plot test accuracy of sub-networks of step 2 over their number of neurons.
 
     They are trained alone (Proposition B.1).
     """
-    names = {
-        "random": "random",
-        "kink": "random with a kink inside the counts",
-        "norm": "largest norm",
-        "effective_rate": r"largest $(E h^2)^2 / E h^4$",
-    }
     looks = {"random": SeriesStyle(GREY, "v", (0, (1, 1)))} | dict(
         zip(("kink", "norm", "effective_rate"), STYLES, strict=False)
     )
@@ -269,10 +275,30 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         )
         ax.set(xlabel="neurons kept", title=display_name(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
-    entries = {name: looks[score] for score, name in names.items()}
+    entries = {name: looks[score] for score, name in TICKETS.items()}
+    figure.suptitle(summarise_tickets(tickets_only[tickets_only["setting"].isin(list(settings))]))
     return finish_figure(
         figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(tickets_only)}", columns=2
     )
+
+
+def summarise_tickets(rows: pd.DataFrame) -> str:
+    """Say in one line which rule is shown to choose better neurons than chance at the fewest."""
+    fewest = rows[rows["size"] == rows["size"].min()]
+    ends = fewest.groupby(["score", "setting"])["value"].apply(mean_interval).unstack()
+    if "random" in ends.index:
+        chance = ends.loc["random"]
+        better = [
+            TICKETS[score]
+            for score in ends.index
+            if all(ends.loc[score, name][0] > chance[name][1] for name in ends.columns)
+        ]
+        if better:
+            return (
+                f"The {fewest['size'].min()} neurons of {' and of '.join(better)} do better than"
+                " random ones"
+            )
+    return "A few neurons of the second step, trained alone"
 
 
 def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
