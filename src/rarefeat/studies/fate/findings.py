@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
+from rarefeat.core.thresholds import PURE_COSINE
 from rarefeat.storage.findings import enumerate_words
 from rarefeat.storage.markdown import interval, records, select_rows, single_row
 from rarefeat.studies.fate.claims import GRIDS, SETTING, critical_samples
@@ -72,28 +72,22 @@ def summarise_late(reuse: list[dict]) -> str:
 
 
 def describe_late(reuse: list[dict]) -> str:
-    """Say where these runs were made, how many learn at once, and what counts as learned."""
+    """Say where these runs were made, how many learn at once, and how many end pure."""
     soon, runs = (sum(point[column] for point in reuse) for column in ("at_once", "n"))
     return (
         f"These runs have a relative frequency of {reuse[0]['eps_min']:g} and a weight decay of"
         f" {LATE:g}; {soon or 'none'} of {runs} had learned the feature by step 500."
-        f" {describe_threshold(reuse)}"
+        f"{describe_purity(reuse)}"
     )
 
 
-def describe_threshold(reuse: list[dict]) -> str:
-    """Say from which cosine on the feature is learned, and what the other threshold changes."""
-    if "half" not in reuse[0]:
-        return (
-            f"Here a feature counts as learned from a cosine of {HALF_LEARNED:g} on, elsewhere"
-            f" above {PURE_COSINE:g}."
-        )
-    half = sum(point["half"] for point in reuse)
+def describe_purity(reuse: list[dict]) -> str:
+    """Say how many of the runs that learn the feature reach PURE_COSINE; empty if unknown."""
+    if "pure" not in reuse[0]:
+        return ""
+    pure = sum(point["pure"] for point in reuse)
     ones = sum(point["at_once"] + point["late"] for point in reuse)
-    return (
-        f"A feature counts as learned above a cosine of {PURE_COSINE:g}; from {HALF_LEARNED:g} on,"
-        f" {half} instead of {ones} runs would count."
-    )
+    return f" Of {ones} that learn it, {pure} reach a cosine above {PURE_COSINE:g}."
 
 
 def describe_reuse(claims: pd.DataFrame) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.core.statistics import fraction_interval
-from rarefeat.core.thresholds import PURE_COSINE
+from rarefeat.core.thresholds import HALF_LEARNED
 from rarefeat.storage.findings import count_text, enumerate_words, make_findings_page
 from rarefeat.storage.markdown import interval, number, select_rows, single_row, trend_word
 from rarefeat.studies.imbalance import doc_tables
@@ -35,8 +35,8 @@ def findings(section: Imbalance, tables: Mapping[str, pd.DataFrame]) -> list[str
     shown = [eps for eps in SHOWN if eps in frequencies] or [min(frequencies), max(frequencies)]
     sentences = [
         f"{describe_shares(fates)}.",
-        f"A run has learned the feature if some neuron ends with an absolute cosine above"
-        f" {PURE_COSINE:g} to it. After {training.T} steps (weight decay {training.lambda_:g},"
+        f"A run has learned the feature if some neuron ends with an absolute cosine of at least"
+        f" {HALF_LEARNED:g} to it. After {training.T} steps (weight decay {training.lambda_:g},"
         f" noise σ = {sigma:g}) this holds for {list_shares(fates, shown)}"
         f" (n = {fates['n'].max()} runs that were set aside for it).",
     ]
