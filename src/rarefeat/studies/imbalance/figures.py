@@ -180,7 +180,7 @@ def gains(
         series_column="nsr",
         bounds=quantity(metric).difference,
     )
-    ax.set_ylabel(f"change when\n{arm_label(series)}")
+    ax.set_ylabel(f"{arm_label(series)} \N{MINUS SIGN} dense,\nsame seed")
 
 
 def alignment(tables: Tables, job: Job, metric: str) -> Figure:
