@@ -64,7 +64,7 @@ def test_images(kinds):
     assert {str(label) for label in range(10)} <= set(texts(figure))
 
 
-def test_kinds_of_pairs_have_symbols():
-    assert figures.pair_name("mask=0.25") == "random mask, $q$ = 0.25"
-    assert figures.pair_name("rho=0.9") == r"shared noise, $\rho$ = 0.9"
+def test_kinds_of_pairs_have_shares():
+    assert figures.pair_name("mask=0.25") == "random mask of 25%"
+    assert figures.pair_name("rho=0.9") == "shared noise, 90%"
     assert figures.pair_name("identical_without_bias") == "identical views, no bias"

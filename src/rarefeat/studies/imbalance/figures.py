@@ -180,7 +180,7 @@ def gains(
         series_column="nsr",
         bounds=quantity(metric).difference,
     )
-    ax.set_ylabel(f"change when\n{arm_label(series)}")
+    ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} dense")
 
 
 def alignment(tables: Tables, job: Job, metric: str) -> Figure:
@@ -311,7 +311,7 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     untrained = [arm for arm in UNTRAINED if arm in set(grid["arm"])]
     heights = [1.4, 1, *(1 for _ in others)]
     figure, axes = panels(
-        len(heights), 2, 1.2 + sum(heights), sharex=True, sharey="row", height_ratios=heights
+        len(heights), 2, 1.5 + 1.1 * sum(heights), sharex=True, sharey="row", height_ratios=heights
     )
     for (upper, beside, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
         column = f"{metric}_{test}"

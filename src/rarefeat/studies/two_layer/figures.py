@@ -348,8 +348,8 @@ def rare_patterns(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     frequency = {name: min(setting.problem.frequency) for name, setting in settings.items()}
     rows = rows[rows["setting"].isin(settings) & (rows["quantity"] == "decisive_accuracy")]
     rows = rows[rows["step"] == rows["setting"].map({k: v.T for k, v in settings.items()})]
-    rows = rows[rows["arm"].isin(NAMES)].assign(frequency=rows["setting"].map(frequency))
-    arms = [arm for arm in NAMES if arm in set(rows["arm"])]
+    rows = rows[rows["arm"].isin(OF_ARM)].assign(frequency=rows["setting"].map(frequency))
+    arms = [arm for arm in OF_ARM if arm in set(rows["arm"])]
     figure, ((ax,),) = panels(height=2.5)
     styles = {arm: OF_ARM[arm] for arm in arms}
     plot_lines(ax, rows, "frequency", "value", styles, series_column="arm", bounds=SHARE)
