@@ -128,7 +128,7 @@ def test_imbalance_findings_with_few_seeds_are_open(intervals, word):
     assert pooled.startswith(second)
     assert "Together with the 4 other runs of the grid" in pooled
     assert word in first
-    assert "above 0.9" in second
+    assert "at least 0.5" in second
     assert "none raises the largest cosine to the rare feature and none lowers it" in third
 
 
@@ -235,9 +235,9 @@ def test_describe_late_follows_the_counts():
     assert some.startswith("A rare feature that is not learned at once may be learned late.")
     assert "50 [29, 71] % of the runs that reuse 2,048 pairs and 0 [0, 14] % of those with" in some
     assert nobody.startswith("No run learned the rare feature late.")
-    assert "from a cosine of 0.5 on" in fate.describe_late(reuse(0))
-    counted = [point | {"half": 20} for point in reuse(12)]
-    assert "from 0.5 on, 40 instead of 12 runs" in fate.describe_late(counted)
+    assert fate.describe_late(reuse(0)).endswith("had learned the feature by step 500.")
+    counted = [point | {"pure": point["late"] // 2} for point in reuse(12)]
+    assert "Of 12 that learn it, 6 reach a cosine above 0.9." in fate.describe_late(counted)
 
 
 @pytest.mark.parametrize("verdict", ["supported", "contradicted", "undecided", "not testable"])

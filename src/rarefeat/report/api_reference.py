@@ -30,10 +30,10 @@ CODE = re.compile(r"(``.+?``|`.+?`)", re.DOTALL)
 
 def escape(text: str) -> str:
     """Escape what Markdown takes for HTML, outside of code."""
-    parts = CODE.split(text)
+    pieces = CODE.split(text)
     return "".join(
-        part if index % 2 else part.replace("<", "&lt;").replace("*", "\\*")
-        for index, part in enumerate(parts)
+        piece if index % 2 else piece.replace("<", "&lt;").replace("*", "\\*")
+        for index, piece in enumerate(pieces)
     )
 
 

@@ -40,11 +40,11 @@ def bound_distance(row: pd.Series) -> float:
     bound: beyond them the claim is supported, or contradicted. An effect of interest moves the
     bound of a contradiction.
     """
-    moved = row["least"] if row["verdict"] == "contradicted" else 0.0
+    shift = row["least"] if row["verdict"] == "contradicted" else 0.0
     distances = []
     for inside, (toward, away) in (
-        (row["estimate"] - row["required_low"] - moved, ("decided_high", "decided_low")),
-        (row["required_high"] - moved - row["estimate"], ("decided_low", "decided_high")),
+        (row["estimate"] - row["required_low"] - shift, ("decided_high", "decided_low")),
+        (row["required_high"] - shift - row["estimate"], ("decided_low", "decided_high")),
     ):
         unit = abs(row[toward if inside < 0 else away] - row["estimate"])
         if math.isfinite(inside):
@@ -131,8 +131,8 @@ def claims_forest(tables: PublishedTables) -> str:
     for verdict in (*LISTED, "too few seeds", "supported"):
         group = rows[rows["verdict"] == verdict]
         items.append(text(0, y + 4, f"{len(group)} {WORDS.get(verdict, verdict)}", 12, bold=True))
-        drawn, y = draw_rows(group, y + 22) if verdict in LISTED else draw_swarm(group, y)
-        items += drawn
+        marks, y = draw_rows(group, y + 22) if verdict in LISTED else draw_swarm(group, y)
+        items += marks
         y += 10
     heading = [
         text(0, 14, "How far each number is from the range that its claim allows", 13, bold=True),

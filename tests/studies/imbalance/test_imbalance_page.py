@@ -20,9 +20,9 @@ def test_pooled_share_counts_every_seed():
     assert pooled.loc[0.5, ["ci_low", "ci_high"]].tolist() == pytest.approx([*exact])
 
 
-def test_fates_sum_to_one_with_exact_intervals():
-    """Check that every replica has one fate, and that agreement of all is no certainty."""
-    best = [0.1, 0.2, 0.3, 0.9, 0.95]
+def test_fates_have_exact_intervals():
+    """Check shares at the thresholds, and that agreement of all is no certainty."""
+    best = [0.1, 0.3, 0.5, 0.9, 0.95]
     grid = pd.DataFrame(
         {
             "sigma": 0.05,
@@ -34,7 +34,8 @@ def test_fates_sum_to_one_with_exact_intervals():
     found = fates(pd.concat([grid, grid.assign(arm="pruned_neuron", max_alignment=0.0)])).set_index(
         ["eps_min", "fate"]
     )
-    assert found["share"].to_list() == [0.4, 0.4, 0.2, 0, 0, 1]
+    shares = {"unaligned": [0.2, 0], "learned": [0.6, 1], "pure": [0.2, 1]}
+    assert {name: found["share"].xs(name, level="fate").to_list() for name in shares} == shares
     assert set(found["n"]) == {5}
     # Five of five: the exact interval begins at (0.05 / 2)^(1/5).
     assert found.loc[(1.0, "learned"), "ci_low"] == pytest.approx(0.025**0.2)
