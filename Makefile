@@ -132,6 +132,7 @@ lint: venv
 # Renders reference/ from the code, and studies/ and the README from docs/templates and docs/tables.
 docs: venv
 	$(BIN)/python -m rarefeat.report.reference
+	$(BIN)/python -m rarefeat.report.api_reference
 	$(BIN)/python -m rarefeat.report.pages
 
 # The documentation as a site, in site/. Warnings are errors.

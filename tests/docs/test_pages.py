@@ -133,6 +133,7 @@ def test_reference_pages_are_up_to_date_with_code():
 def test_page_of_python_has_every_public_name():
     assert set(api_reference.MEMBERS) == set(rarefeat.__all__)
     page = api_reference.api_page()
+    assert page == (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
     assert "- `eps_min` (float): Frequency of the rare feature" in page
     assert "### Encoder.sample_pairs" in page
     assert "&lt;w_i" in page

@@ -145,8 +145,8 @@ def test_describe_baselines_follows_the_interval(change, word):
     ]
     rows += [(0.1, "max_alignment", "dense", 0.0, 0.0, 0.0, 0, 8)]
     text = imbalance.describe_baselines(table(columns, *rows))
-    assert text.count(f"{word} it, by") == 3
-    assert "none of 8 dense runs learn the feature" in text
+    assert text.count(f"{word} the largest cosine to it, by") == 3
+    assert "none of 8 dense runs learns the feature" in text
     assert imbalance.describe_baselines(pd.DataFrame()) == ""
 
 

@@ -1,13 +1,19 @@
-"""The page of the public Python interface, rendered from signatures and docstrings."""
+"""The page of the public Python interface, rendered from signatures and docstrings.
+
+    python -m rarefeat.report.api_reference
+"""
 
 import ast
 import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 import rarefeat
+from rarefeat.run.cli_helpers import run_main
 from rarefeat.storage.markdown import markdown_table
+from rarefeat.storage.sealed_files import write_file
 
 MEMBERS = (
     "train", "sweep", "train_learners", "stream_pairs", "load", "load_encoder",
@@ -139,3 +145,12 @@ def api_page() -> str:
         source = textwrap.dedent(inspect.getsource(getattr(rarefeat, name)))
         lines += describe(ast.parse(source).body[0], 2, "rarefeat.")
     return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    write_file(Path("docs/reference/api.md"), api_page())
+
+
+if __name__ == "__main__":
+    run_main(main)

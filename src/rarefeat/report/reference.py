@@ -1,4 +1,4 @@
-"""Pages of docs/reference that are rendered from the code: Python, config, tables and files."""
+"""Pages of docs/reference that are rendered from the code: config, tables and files."""
 
 import argparse
 from collections.abc import Mapping
@@ -27,7 +27,6 @@ from rarefeat.config.study import Grid, Study
 from rarefeat.images import file_schemas as image_files
 from rarefeat.project import TopLevelConfig
 from rarefeat.registry import NAMES, kinds
-from rarefeat.report.api_reference import api_page
 from rarefeat.run.cli_helpers import run_main
 from rarefeat.storage.markdown import markdown_table
 from rarefeat.storage.sealed_files import write_file
@@ -273,7 +272,6 @@ def render_reference() -> dict[str, str]:
         f"reference/tables/{maker}.md": tables_page(maker) for maker in ("chain", "claims", *NAMES)
     }
     return {
-        "reference/api.md": api_page(),
         "reference/config.md": config_page(),
         **config_pages(),
         "reference/files.md": files_page(),

@@ -151,8 +151,8 @@ def test_what_was_found_follows_the_table():
     _, first, second = findings.findings(
         None, {"two_layer_printed": table.assign(quantity="test_accuracy", n=10)}
     )
-    assert "the network is right on 99.0 [98.0, 100.0] % (printed: 100.0 %)" in first
-    assert first.endswith("reaches 60.0 [50.0, 70.0] %: it is less often right.")
+    assert "the network is right on 99.0 [98.0, 100.0] %" in first
+    assert first.endswith("the network is less often right: 60.0 [50.0, 70.0] %.")
     assert second.startswith(
         "Tables A.1 to A.5 print 3 test accuracies. Ours are within five points of 2 of them"
     )

@@ -132,23 +132,24 @@ def describe_baselines(table: pd.DataFrame) -> str:
     lowest = select_rows(table, eps_min=table["eps_min"].min(), metric="max_alignment")
     words = ("raises", "lowers", "is not shown to change")
     ways = {
-        "oversampled": "drawing its pairs until it is as frequent",
-        "reweighted": "giving their loss that weight",
-        "pruned_neuron": "magnitude pruning",
+        "oversampled": "Drawing its pairs until it is as frequent",
+        "reweighted": "Giving their loss that weight",
+        "pruned_neuron": "Magnitude pruning",
     }
     changes = []
     for way, name in ways.items():
         row = single_row(lowest, way=way)
+        learned = row["learned"]
         changes.append(
-            f"{name} {trend_word(row, 'paired_difference', *words)} it, by"
-            f" {interval(row, 'paired_difference', 3, '+')}, and {row['learned'] or 'none'} of"
-            f" {row['n']} runs learn the feature"
+            f"{name} {trend_word(row, 'paired_difference', *words)} the largest cosine to it, by"
+            f" {interval(row, 'paired_difference', 3, '+')}; {learned or 'none'} of {row['n']} runs"
+            f" {'learns' if learned < 2 else 'learn'} it."
         )
     dense = single_row(lowest, way="dense")
     return (
         f"At a relative frequency of {dense['eps_min']:g}, {dense['learned'] or 'none'} of"
-        f" {dense['n']} dense runs learn the feature. We compare the largest cosine to it with"
-        f" theirs: {'; '.join(changes)}."
+        f" {dense['n']} dense runs {'learns' if dense['learned'] < 2 else 'learn'} the feature."
+        f" {' '.join(changes)}"
     )
 
 
