@@ -82,6 +82,11 @@ def test_bad_data_law_is_refused(settings, law, words):
     assert words in message
 
 
+def test_correlation_out_of_range_is_refused(settings):
+    message = refusal(run, settings, data_law="correlated", data_options={"rho": 2})
+    assert message == "data_law correlated: rho must be in [0, 1], got 2"
+
+
 class Plain(nn.Module):
     """A linear map, of which each encoder below breaks one thing."""
 
