@@ -65,6 +65,9 @@ def main() -> None:
     training = study.training.model_copy(update={"T": arguments.steps})
     sigma = (1.25 / arguments.width) ** 0.5
     costs: dict[str, list[float]] = {}
+    for function, more in ((by_hand, ()), (by_laboratory, (1,))):
+        # The first call of each imports and allocates, which no later one does.
+        function(data, training.model_copy(update={"T": 3}), sigma, *more)
     for _ in range(arguments.rounds):
         hand = seconds(by_hand, data, training, sigma) / arguments.steps
         costs.setdefault("by hand", []).append(1000 * hand)

@@ -57,6 +57,7 @@ def test_train_learners_prunes_by_own_rule(tmp_path, monkeypatch):
         ({"simulator": "reduced"}, "need every coordinate"),
         ({"lose": "infonce"}, "did you mean 'loss'"),
         ({"eps_min": 2}, "eps_min"),
+        ({"loss_options": 3}, "loss_options: must be a mapping, got 3"),
     ],
 )
 def test_train_learners_refuses_in_one_line(keys, words):

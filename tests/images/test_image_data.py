@@ -134,7 +134,8 @@ def test_a_draw_depends_on_its_own_study_and_seed_alone():
 
 N_MAX_ERROR = (
     "data.n_max: must be at most {}, the images of class {},"
-    " as any class can be the largest; got {}"
+    " as any class can be the largest; got {}. Images that are long-tailed already"
+    " are trained on as they are by data.pretrain_list"
 )
 
 

@@ -82,6 +82,11 @@ def test_bad_data_law_is_refused(settings, law, words):
     assert words in message
 
 
+def test_correlation_out_of_range_is_refused(settings):
+    message = refusal(run, settings, data_law="correlated", data_options={"rho": 2})
+    assert message == "data_law correlated: rho must be in [0, 1], got 2"
+
+
 class Plain(nn.Module):
     """A linear map, of which each encoder below breaks one thing."""
 
@@ -142,6 +147,28 @@ class Branching(Plain):
         return f if f.mean() > 0 else -f
 
 
+class Dropping(Plain):
+    def __init__(self, d1, m):
+        super().__init__(d1, m)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, tokens):
+        return self.dropout(super().forward(tokens))
+
+
+class Normalised(Plain):
+    def __init__(self, d1, m, running=True):
+        super().__init__(d1, m)
+        self.norm = nn.BatchNorm1d(m, track_running_stats=running)
+
+    def forward(self, tokens):
+        return self.norm(super().forward(tokens))
+
+
+def test_encoder_with_statistics_of_the_batch_trains(settings):
+    run(settings, encoder=Normalised, encoder_options={"running": False})
+
+
 @pytest.mark.parametrize(
     ("encoder", "words"),
     [
@@ -153,7 +180,9 @@ class Branching(Plain):
         (HalfPrecision, "must be float32 or float64, got torch.float16"),
         (Frozen, "no gradient"),
         (lambda d1, m: 3, "must be a torch.nn.Module, got int"),
-        (Branching, "data-dependent control flow"),
+        (Branching, "encoder Branching: depends on the value of a tensor"),
+        (Dropping, "is another function in training mode"),
+        (Normalised, "is another function in training mode"),
     ],
 )
 def test_bad_encoder_is_refused(settings, encoder, words):
@@ -173,6 +202,10 @@ def loss_detached(f_x, f_y):
     return (f_x - f_y).detach().square().mean()
 
 
+def loss_branching(f_x, f_y):
+    return (f_x if f_x.mean() > 0 else f_y).square().mean()
+
+
 def loss_nan(f_x, f_y):
     return (f_x - f_y).mean() / 0
 
@@ -184,6 +217,7 @@ def loss_nan(f_x, f_y):
         (loss_random, "draws from a global generator"),
         (loss_detached, "has no gradient"),
         (loss_nan, "must be finite"),
+        (loss_branching, "depends on the value of a tensor"),
     ],
 )
 def test_bad_loss_is_refused(settings, loss, words):

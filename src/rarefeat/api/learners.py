@@ -14,6 +14,7 @@ from rarefeat.api.arguments import (
     build_study,
     check_int,
     check_keys,
+    check_type,
     check_values,
     register_rules,
     to_list,
@@ -130,6 +131,14 @@ def build_learner_study(
     )
 
 
+def check_options(caller: str, **options: Options) -> list[dict[str, Any]]:
+    """Return options as dictionaries, empty for None; RarefeatError for what is no mapping."""
+    return [
+        {} if value is None else dict(check_type(caller, name, value, Mapping))
+        for name, value in options.items()
+    ]
+
+
 @entry_point
 def train_learners(
     eps_min: float = 0.5,
@@ -210,11 +219,14 @@ def train_learners(
     """
     caller = "train_learners"
     check_keys(caller, changes, argument_names(train_learners))
-    learner = Learner(
-        data_law, encoder, loss, optimiser,
-        dict(data_options or {}), dict(encoder_options or {}),
-        dict(loss_options or {}), dict(optimiser_options or {}), fresh,
-    )  # fmt: skip
+    options = check_options(
+        caller,
+        data_options=data_options,
+        encoder_options=encoder_options,
+        loss_options=loss_options,
+        optimiser_options=optimiser_options,
+    )
+    learner = Learner(data_law, encoder, loss, optimiser, *options, fresh)
     replicas = [
         check_int(caller, "seeds", seed)
         for seed in to_list(seeds if isinstance(seeds, int) else list(seeds))
@@ -301,6 +313,7 @@ def stream_pairs(
     points = {"eps_min": [eps_min], "sigma": [sigma]}
     chosen = build_learner_study(caller, config, study, points, "dense", [seed], changes)
     (point,) = chosen.cells()
-    learner = Learner(data_law, data_options=dict(data_options or {}), fresh=fresh)
+    (options,) = check_options(caller, data_options=data_options)
+    learner = Learner(data_law, data_options=options, fresh=fresh)
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     return PairStream(chosen.draws, learner, chosen.data, chosen.training, sigma, eps_min, seed)

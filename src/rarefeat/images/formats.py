@@ -616,7 +616,8 @@ def check_n_max(n_max: int, available: list[int]) -> None:
     if n_max > fewest:
         raise RarefeatError(
             f"data.n_max: must be at most {fewest}, the images of class {available.index(fewest)},"
-            f" as any class can be the largest; got {n_max}"
+            f" as any class can be the largest; got {n_max}. Images that are long-tailed already"
+            " are trained on as they are by data.pretrain_list"
         )
 
 

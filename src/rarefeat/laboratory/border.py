@@ -6,6 +6,7 @@ a replica would depend on what else is computed, or on what ran before.
 """
 
 import contextlib
+import copy
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import vmap
 
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.user_functions import are_same, format_exception
@@ -36,6 +38,11 @@ def one_line_errors(name: str) -> Iterator[None]:
     except RarefeatError:
         raise
     except Exception as error:
+        if str(error).startswith("vmap: "):
+            raise RarefeatError(
+                f"{name}: depends on the value of a tensor by if, while or item(), but all seeds"
+                " train at once; use torch.where"
+            ) from error
         raise RarefeatError(f"{name}: fails: {format_exception(error)}") from error
 
 
@@ -160,6 +167,16 @@ def check_encoder(name: str, module: nn.Module, tokens: Tensor) -> int:
         raise RarefeatError(f"{name}: changes a buffer in forward; it must keep no state")
     if not result.requires_grad:
         raise RarefeatError(f"{name}: embeddings have no gradient; give it an nn.Parameter")
+    with one_line_errors(name):
+        vmap(module)(tokens[None])
+        with torch.random.fork_rng(devices=[]):
+            other = copy.deepcopy(module).train()(tokens.clone())
+    # Encoders run in evaluation mode, in which these layers do nothing or use constants.
+    if not torch.allclose(other, result, rtol=1e-3, atol=1e-5):
+        raise RarefeatError(
+            f"{name}: is another function in training mode; leave out dropout, and give batch"
+            " normalisation track_running_stats=False"
+        )
     return result.shape[1]
 
 
@@ -183,6 +200,8 @@ def check_loss(name: str, loss: Callable, views: tuple[Tensor, ...]) -> None:
     check_tensor(name, result, ())
     if not result.requires_grad:
         raise RarefeatError(f"{name}: has no gradient in the embeddings; compute it of f_x")
+    with one_line_errors(name):
+        vmap(loss)(*(view[None] for view in views))
 
 
 def check_optimiser(name: str, build: Callable[[list[Tensor]], torch.optim.Optimizer]) -> None:

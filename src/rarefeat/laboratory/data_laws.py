@@ -12,6 +12,7 @@ Axes: n samples, 2 views, L tokens, d features, d1 coordinates of a token.
 import torch
 from torch import Tensor
 
+from rarefeat.core.errors import RarefeatError
 from rarefeat.core.sparse_coding import latent_pairs
 
 Generator = torch.Generator
@@ -56,6 +57,8 @@ def correlated(n: int, generator: Generator, probability: Tensor, rho: float = 0
     -------
     Tensor of shape (n, d)
     """
+    if not 0 <= rho <= 1:
+        raise RarefeatError(f"data_law correlated: rho must be in [0, 1], got {rho}")
     common = torch.randn(n, 1, generator=generator)
     single = torch.randn(n, len(probability), generator=generator)
     score = rho**0.5 * common + (1 - rho) ** 0.5 * single
