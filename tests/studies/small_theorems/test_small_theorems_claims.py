@@ -135,7 +135,10 @@ def test_claims_speak_of_their_own_law():
 
 @pytest.mark.parametrize(
     ("values", "words"),
-    [(TRUE, ("may be of least norm", ": more")), (OPPOSITE, ("are not of least", "not shown"))],
+    [
+        (TRUE, ("may be of least norm", ": more", "labels better on")),
+        (OPPOSITE, ("are not of least", "not shown", "not visibly better")),
+    ],
 )
 def test_findings_follow_planted_numbers(values, words):
     table = summarise_theorems(planted(values, (0.5, 0.3)))
