@@ -369,7 +369,7 @@ def printed_bias(tables: Tables, job: Job) -> Figure:
         series: STYLES[place] for series, place in zip(names.values(), (0, 4, 5), strict=False)
     }
     table = table.assign(series=table["study"].map(names))
-    figure, axes = panels(2, 2, 4.4)
+    figure, axes = panels(2, 2, 5.2)
     for ax, metric in zip(axes.flat, FIGURES_1_TO_4, strict=True):
         plotted, rows = quantity(metric), table[table["metric"] == metric]
         plot_lines(ax, rows, "eps_min", "value", styles, bounds=plotted.range)
