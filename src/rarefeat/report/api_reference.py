@@ -1,6 +1,6 @@
 """The page of the public Python interface, rendered from signatures and docstrings.
 
-    python -m rarefeat.report.api_reference
+python -m rarefeat.report.api_reference
 """
 
 import ast

@@ -16,6 +16,7 @@ POINTS = {
     "parity_in_context": ("8",),
     "gradient_features": ("separated", "noisy", "three"),
     "first_stages": ("0.9",),
+    "input_structure": ("50",),
 }
 TRUE = {
     "loss": {"invariant_features": (-0.5, -0.5), "gradient_features": (0.01, np.nan)},
@@ -46,6 +47,13 @@ TRUE = {
     "lucky": (0.9, np.nan),
     "lucky_start": (0.1, np.nan),
     "outside_2": (0.01, np.nan),
+    "digits_isotropic": (0.9, np.nan),
+    "gaussians_isotropic": (0.7, np.nan),
+    "digits_isotropic_course": (0.6, np.nan),
+    "gaussians_isotropic_course": (0.3, np.nan),
+    "digits_matched": (0.9, np.nan),
+    "gaussians_matched": (0.8, np.nan),
+    "teacher_isotropic": (0.9, np.nan),
 }
 OPPOSITE = TRUE | {
     "loss": {"invariant_features": (-0.6, -0.5), "gradient_features": (0.9, np.nan)},
@@ -67,12 +75,17 @@ OPPOSITE = TRUE | {
     "along": (0.01, np.nan),
     "lucky": (0.1, np.nan),
     "outside_2": (0.4, np.nan),
+    "digits_isotropic": (0.6, np.nan),
+    "digits_isotropic_course": (0.2, np.nan),
+    "digits_matched": (0.7, np.nan),
+    "teacher_isotropic": (0.3, np.nan),
 }
 OF_RESULT = {
     "invariant_features": list(TRUE)[:6],
     "parity_in_context": list(TRUE)[6:16],
     "gradient_features": ["loss", *list(TRUE)[16:21]],
-    "first_stages": list(TRUE)[21:],
+    "first_stages": list(TRUE)[21:28],
+    "input_structure": list(TRUE)[28:],
 }
 
 
@@ -122,7 +135,10 @@ def test_claims_speak_of_their_own_law():
 
 @pytest.mark.parametrize(
     ("values", "words"),
-    [(TRUE, ("may be of least norm", ", more.")), (OPPOSITE, ("are not of least", "not shown"))],
+    [
+        (TRUE, ("may be of least norm", ", more.", "labels better on")),
+        (OPPOSITE, ("are not of least", "not shown", "not visibly better")),
+    ],
 )
 def test_findings_follow_planted_numbers(values, words):
     table = summarise_theorems(planted(values, (0.5, 0.3)))

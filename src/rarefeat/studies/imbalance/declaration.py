@@ -124,9 +124,9 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
     biases = {name: section.studies[name] for name in PRINTED_BIAS}
     printed_bias = Figure(
         tuple(f"{name}_grid" for name in PRINTED_BIAS),
-        "The largest \\|cos\\| of any neuron with the rare feature against how rare it is, under the"
-        " bias of the grid and under the printed one, in proportion to the norm or growing. See"
-        " from which frequency on each learns the rare feature.",
+        "What Figures 1 to 4 show of dense, on the balanced test set, under the bias of the grid"
+        " and under the printed one, in proportion to the norm or growing. See from which frequency"
+        " on each learns the rare feature, and what a linear head makes of the encoder.",
         sections={"studies": biases},
     )
     user_figures = {

@@ -28,7 +28,6 @@ from rarefeat.figures.labels import (
 from rarefeat.figures.panels import (
     draw_zero_line,
     finish_figure,
-    label_ends,
     mean_interval,
     median_interval,
     paired_differences,
@@ -55,6 +54,12 @@ from rarefeat.studies.imbalance.doc_tables import bias_levels
 Tables = Mapping[str, pd.DataFrame]
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 BEYOND, END = "^", 1.15
+FIGURES_1_TO_4 = (
+    "aligned_neurons",
+    "max_alignment",
+    "cosine_similarity_balanced",
+    "regression_mse_balanced",
+)
 BIASLESS = "dense, without a bias"
 ENDS = {"at_lowest": SeriesStyle(RARE, "o"), "at_highest": SeriesStyle(FREQUENT, "s")}
 END_NAMES = {"at_lowest": "at the lowest frequency", "at_highest": "at the highest"}
@@ -417,35 +422,32 @@ def summarise_masks(cosines: pd.DataFrame) -> str:
 
 
 def printed_bias(tables: Tables, job: Job) -> Figure:
-    """Plot the largest cosine under the bias of the grid and under the printed one."""
+    """Plot Figures 1 to 4 of dense under the bias of the grid and under the printed one."""
     studies = job.config_section("studies", dict[str, Study])
     table = bias_levels(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
-    table = table[table["metric"] == "max_alignment"]
     largest = max(study.training.bias.share for study in studies.values())
     names = {}
     for name in dict.fromkeys(table["study"]):
         bias = studies[name].training.bias
         words = {"follow": "with the norm", "grow": "growing"}.get(bias.rule, bias.rule)
         times = "" if bias.share == largest else f"{bias.share / largest:g} times the "
-        names[name] = f"{times}printed bias,\n{words}"
+        names[name] = f"{times}printed bias, {words}"
     largest_bias = [name for name in names if studies[name].training.bias.share == largest]
     styles = {
         series: STYLES[place] for series, place in zip(names.values(), (0, 4, 5), strict=False)
     }
     table = table.assign(series=table["study"].map(names))
-    figure, ((ax,),) = panels(height=2.3)
-    plot_lines(ax, table, "eps_min", "value", styles, bounds=(0, 1))
-    set_x_margins(ax, table["eps_min"])
-    ax.set(
-        ylim=(-0.04, 1.04),
-        xlabel=f"{EPS}\n{INTERVALS}, {n_of(*table['n'])}",
-        ylabel=quantity("max_alignment").symbol,
-        title=summarise_biases(table, largest_bias),
-    )
-    last = table[table["eps_min"] == table["eps_min"].max()].set_index("series")["mean"]
-    ends = {series: (mean, styles[series].colour) for series, mean in last.items()}
-    label_ends(ax, ends, least=0.18)
-    return figure
+    figure, axes = panels(2, 2, 5.2)
+    for ax, metric in zip(axes.flat, FIGURES_1_TO_4, strict=True):
+        plotted, rows = quantity(metric), table[table["metric"] == metric]
+        plot_lines(ax, rows, "eps_min", "value", styles, bounds=plotted.range)
+        ax.set(xlabel=EPS, ylabel=plotted.short or plotted.symbol)
+        set_y_range(ax, plotted)
+        set_x_margins(ax, rows["eps_min"])
+    cosines = table[table["metric"] == "max_alignment"]
+    figure.suptitle(summarise_biases(cosines, largest_bias), fontsize="medium")
+    note = f"{INTERVALS}, {n_of(*table['n'])}"
+    return finish_figure(figure, axes.flat, styles, note)
 
 
 def summarise_biases(table: pd.DataFrame, printed: list[str]) -> str:

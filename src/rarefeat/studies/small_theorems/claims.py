@@ -70,10 +70,21 @@ def measure_stages(v: Values) -> dict[str, pd.Series]:
     }
 
 
+def measure_input_structure(v: Values) -> dict[str, pd.Series]:
+    """Measure result 2-10 for a student."""
+    return {
+        "2-10-better": v("digits_isotropic") - v("gaussians_isotropic"),
+        "2-10-faster": v("digits_isotropic_course") - v("gaussians_isotropic_course"),
+        "2-10-matched": v("digits_matched") - v("gaussians_matched"),
+        "2-10-teacher": v("teacher_isotropic"),
+    }
+
+
 PARTS = {
     "invariant_features": measure_invariant,
     "parity_in_context": measure_parity,
     "gradient_features": measure_features,
+    "input_structure": measure_input_structure,
     "first_stages": measure_stages,
 }
 """Function that measures the claims of each theorem at a point."""

@@ -89,6 +89,20 @@ class GradientFeatures(Section):
         return {**self.gaussians, **self.parities}
 
 
+class InputStructure(Section):
+    """Result 2-10 (A.7.5) on scikit-learn's digits."""
+
+    m: Distinct[Count] = Field(min_length=1, description="hidden units of the student, FC(m)")
+    teacher: Count = Field(description="hidden units of the teacher")
+    entropy: float = Field(ge=0, description="lambda of (A.289)")
+    train: Annotated[int, Field(ge=10, le=1700)] = Field(
+        description="digits in training, and as many Gaussian inputs; the others test"
+    )
+    steps: Count = Field(description="steps of the teacher, and of the student")
+    batch: Count = Field(description="samples of a step")
+    lr: Positive = Field(description="Adam's step")
+
+
 class FirstStages(Section):
     """Theorems 3.1 and 3.2 of Liao et al."""
 
@@ -111,6 +125,7 @@ class SmallTheorems(SeedSettings):
     invariant_features: HiddenBits
     parity_in_context: ParityInContext
     gradient_features: GradientFeatures
+    input_structure: InputStructure
     first_stages: FirstStages
     data: Data = Field(description="the data model of the first stages")
     training: Training = Field(
@@ -124,6 +139,7 @@ class SmallTheorems(SeedSettings):
             "parity_in_context": self.parity_in_context.d,
             "gradient_features": self.gradient_features.laws(),
             "first_stages": self.first_stages.eps_min,
+            "input_structure": self.input_structure.m,
         }
         return [
             cell(result=result, point=point)

@@ -5,12 +5,14 @@ from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.small_theorems import (
     first_stages,
     gradient_features,
+    input_structure,
     invariant_features,
     parity_in_context,
 )
 from rarefeat.studies.small_theorems.config import (
     GradientFeatures,
     HiddenBits,
+    InputStructure,
     ParityInContext,
     TrainedStages,
 )
@@ -19,6 +21,7 @@ MEASURES = {
     "invariant_features": (HiddenBits, invariant_features.measure),
     "parity_in_context": (ParityInContext, parity_in_context.measure),
     "gradient_features": (GradientFeatures, gradient_features.measure),
+    "input_structure": (InputStructure, input_structure.measure),
     "first_stages": (TrainedStages, first_stages.measure),
 }
 """Section of the config and function of each theorem."""

@@ -49,6 +49,21 @@ QUANTITIES = {
         error_frozen="error of the least squares on the initial neurons",
         stated_loss="hinge loss of the network g* of Lemmas 3.17 and 3.21; stated: 0",
     ),
+    "input_structure": metric_descriptions(
+        digits_isotropic="share of fresh digits that the student puts where the teacher does, after"
+        " training on as many isotropic Gaussian inputs",
+        digits_isotropic_course="its mean over recorded steps",
+        gaussians_isotropic="that share of fresh Gaussian inputs",
+        gaussians_isotropic_course="its mean over recorded steps",
+        digits_matched="as `digits_isotropic`, with Gaussian inputs of the digits' covariance",
+        digits_matched_course="its mean over recorded steps",
+        gaussians_matched="as `gaussians_isotropic`, with inputs of the digits' covariance",
+        gaussians_matched_course="its mean over recorded steps",
+        teacher_isotropic="accuracy of the teacher on fresh digits",
+        teacher_matched="that of the teacher regularised on the matched inputs",
+        common_isotropic="share of Gaussian inputs in the teacher's most frequent class",
+        common_matched="that of the matched inputs",
+    ),
     "first_stages": metric_descriptions(
         T1="first recorded step at which (41) holds; stated: T1 by eq. (34) of the pruning paper",
         growth="least (|<w_i, M_j>| at T1 - (1 + eps_j C_z log d) |<w_i, M_j>| at 0) / |w_i| over"
@@ -71,7 +86,10 @@ THEOREM_NUMBERS = schema(
             str, pa.Check.isin(list(QUANTITIES)), unit="", description="the theorems' module"
         ),
         "point": column(
-            str, None, unit="", description="norm B, features d, law of the data or eps_min"
+            str,
+            None,
+            unit="",
+            description="norm B, features d, law of the data, eps_min or hidden units m",
         ),
         "seed": column("int64", at_least(0), unit="", description="seed of the replica"),
         "at": column(float, None, unit="", description="invariant bit; 0 where there is none"),
