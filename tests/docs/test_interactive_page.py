@@ -54,10 +54,10 @@ def test_page_counts_one_definition_of_learned(data):
     outcomes = np.repeat([1, 0], [last["learned"], last["n"] - last["learned"]])
     expected = [last["step"], outcomes.mean(), *fraction_interval(outcomes)]
     assert point["course"][-1] == pytest.approx(expected, abs=1e-3)
-    # It is that of the grid's table, which counts above 0.9 alone and from 0.3 on.
+    # It is that of the grid's table.
     fates = pd.read_csv(TABLES / "confirmation_fates.csv")
     fates = select_rows(fates, sigma=last["sigma"], eps_min=0.5).set_index("fate")["share"]
-    assert fates["learned"] <= outcomes.mean() <= fates["learned"] + fates["between"] + 1e-6
+    assert fates["learned"] == pytest.approx(outcomes.mean(), abs=1e-6)
 
 
 def test_page_shows_recorded_neurons_at_every_step(data):
