@@ -27,8 +27,9 @@ BEGIN = """# Python
 import rarefeat
 ```
 
-The functions, the encoders and sweeps that they return, and what a [rule of your own](../own_rule.md) receives.
-Everything else in the package belongs to the workflow and may change; [the mathematics](core.md) is pure functions on tensors.
+The functions, the encoders and sweeps that they return, and what a
+[rule of your own](../own_rule.md) receives. Everything else in the package belongs to the workflow
+and may change; [the mathematics](core.md) is pure functions on tensors.
 """
 SECTION = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 CODE = re.compile(r"(``.+?``|`.+?`)", re.DOTALL)

@@ -23,7 +23,8 @@ MEASURE = Stage(
     ("probes.parquet",),
 )
 LEARNED = (
-    "Fraction of replicas that have learned the rare feature (a cosine of at least 0.5) against training"
+    "Fraction of replicas that have learned the rare feature (a cosine of at least 0.5) against"
+    " training"
     " step, with exact 95 % intervals"
 )
 CAPTION = (
@@ -31,7 +32,8 @@ CAPTION = (
     " other features and a weight decay of 0.02. Compare how many replicas learn late."
 )
 CONDITIONS = (
-    "Fraction of replicas that have learned the rare feature by the last step (a cosine of at least 0.5),"
+    "Fraction of replicas that have learned the rare feature by the last step (a cosine of at"
+    " least 0.5),"
     " with exact 95 % intervals, against its frequency: fresh pairs at every step, and pairs that"
     " come back, a line for each weight decay. Right, controls: each pair also with the sign of the"
     " rare feature flipped, the rare feature alone in its samples, and no noise."

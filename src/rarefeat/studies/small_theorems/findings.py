@@ -26,8 +26,8 @@ def findings(section: SmallTheorems, tables: Mapping[str, pd.DataFrame]) -> list
     sentences = []
     for result, describe in describers.items():
         rows = select_rows(table, result=result)
-        measured = set(rows["point"])
-        for point in [point for name, point in order if name == result and point in measured][-1:]:
+        points = set(rows["point"])
+        for point in [point for name, point in order if name == result and point in points][-1:]:
             sentences += describe(point, select_rows(rows, point=point, at=0.0))
     return sentences
 

@@ -83,7 +83,15 @@ def train_teacher(
 
 @torch.no_grad()
 def agreement(network: QuadraticNetwork, teacher: QuadraticNetwork, x: Tensor) -> Tensor:
-    """Return the share of inputs that both networks put into one class."""
+    """Return the share of inputs that both networks put into one class.
+
+    Parameters
+    ----------
+    network, teacher : QuadraticNetwork
+        The networks.
+    x : Tensor of shape (n, 64)
+        Inputs.
+    """
     return (network(x).argmax(1) == teacher(x).argmax(1)).double().mean()
 
 
@@ -116,9 +124,9 @@ def train_student(
     optimiser = torch.optim.Adam(student.parameters(), lr=problem.lr)
     with torch.no_grad():
         labels = teacher(train).argmax(1)
-    recorded, course = set(log_spaced(problem.steps)), []
+    recorded_steps, course = set(log_spaced(problem.steps)), []
     for step in range(problem.steps + 1):
-        if step in recorded:
+        if step in recorded_steps:
             course.append(torch.stack([agreement(student, teacher, x) for x in tests]))
         rows = torch.randint(len(train), (problem.batch,), generator=stream)
         optimiser.zero_grad()
@@ -148,21 +156,21 @@ def measure(problem: InputStructure, m: int, draws: str, seeds: list[int]) -> li
     for seed in seeds:
         stream = generator(draws, seed, f"m={m}")
         order = torch.randperm(len(x), generator=stream)
-        kept, held = order[: problem.train], order[problem.train :]
+        train, test = order[: problem.train], order[problem.train :]
         noise = torch.randn(len(x), x.shape[1], generator=stream)
         for kind, inputs in (("isotropic", noise), ("matched", noise @ root)):
-            teacher = train_teacher(problem, x[kept], y[kept], inputs[kept], stream)
+            teacher = train_teacher(problem, x[train], y[train], inputs[train], stream)
             course = train_student(
                 problem,
                 m,
                 teacher,
-                torch.cat([x[kept], inputs[kept]]),
-                (x[held], inputs[held]),
+                torch.cat([x[train], inputs[train]]),
+                (x[test], inputs[test]),
                 stream,
             )
             with torch.no_grad():
-                right = (teacher(x[held]).argmax(1) == y[held]).double().mean()
-                common = teacher(inputs[held]).argmax(1).bincount().max() / len(held)
+                right = (teacher(x[test]).argmax(1) == y[test]).double().mean()
+                common = teacher(inputs[test]).argmax(1).bincount().max() / len(test)
             for place, name in enumerate(("digits", "gaussians")):
                 rows += [
                     ResultRow(seed, f"{name}_{kind}", course[-1, place]),
