@@ -412,13 +412,13 @@ def of_confirmation(seeds):
 STAGES = {
     "nothing": ("No run on photographs has been published yet",),
     "former": ("not visible",),
-    "regime": ("visible: this regime is taken",),
-    "undecided": ("what follows is inconclusive",),
+    "regime": ("| visible |",),
+    "undecided": ("No regime within the budget passes",),
     "screen": ("cifar10_screened.csv",),
     "first": ("**1 of 5 class orders have ended.**",),
-    "confirm": ("**3 of 5 class orders have ended.**", "+1.0 [+1.0, +1.0]"),
-    "milder": ("## Milder imbalance", "The paper prints", "too few to judge a gain"),
-    "whole": ("detectable", "The paper prints +7.07 points", "3 gain", "the same class order"),
+    "confirm": ("**3 of 5 class orders have ended.**",),
+    "milder": ("At a milder imbalance", "The paper prints", "only checked that the recipe runs"),
+    "whole": ("detectable", "The paper prints a gain of +7.07 points", "3 gain over dense"),
 }
 
 

@@ -122,7 +122,8 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         right, shares, "value", "place", MASK_STYLES, series_column="kind", order=order,
         horizontal=True, dodge=0.6,
     )  # fmt: skip
-    left.set(xlabel=LEAD, title=summarise_masks(rows))
+    left.set_xlabel(LEAD)
+    figure.suptitle(summarise_masks(rows), fontsize="medium")
     right.set(xlabel="trainings that diverge", xlim=(-0.04, 1.04))
     right.xaxis.set_major_formatter(PercentFormatter(1))
     for ax in (left, right):
