@@ -131,12 +131,12 @@ def build_learner_study(
     )
 
 
-def check_options(caller: str, **options: Options) -> list[dict[str, Any]]:
+def check_options(caller: str, **options: Options) -> dict[str, Any]:
     """Return options as dictionaries, empty for None; RarefeatError for what is no mapping."""
-    return [
-        {} if value is None else dict(check_type(caller, name, value, Mapping))
+    return {
+        name: {} if value is None else dict(check_type(caller, name, value, Mapping))
         for name, value in options.items()
-    ]
+    }
 
 
 @entry_point
@@ -226,7 +226,7 @@ def train_learners(
         loss_options=loss_options,
         optimiser_options=optimiser_options,
     )
-    learner = Learner(data_law, encoder, loss, optimiser, *options, fresh)
+    learner = Learner(data_law, encoder, loss, optimiser, fresh=fresh, **options)
     replicas = [
         check_int(caller, "seeds", seed)
         for seed in to_list(seeds if isinstance(seeds, int) else list(seeds))
