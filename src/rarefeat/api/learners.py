@@ -313,7 +313,7 @@ def stream_pairs(
     points = {"eps_min": [eps_min], "sigma": [sigma]}
     chosen = build_learner_study(caller, config, study, points, "dense", [seed], changes)
     (point,) = chosen.cells()
-    (options,) = check_options(caller, data_options=data_options)
+    (options,) = check_options(caller, data_options=data_options).values()
     learner = Learner(data_law, data_options=options, fresh=fresh)
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     return PairStream(chosen.draws, learner, chosen.data, chosen.training, sigma, eps_min, seed)
