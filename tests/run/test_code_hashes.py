@@ -414,7 +414,8 @@ EDITS = {
         "PURE_COSINE = 0.95",
         """
         chain.pretrain:* chain.probe:* core.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
-        imbalance.findings:* imbalance.figures:printed_bias learners.measure:* report.interactive_page:page
+        imbalance.findings:* imbalance.figures:printed_bias learners.measure:* learners.findings:*
+        report.interactive_page:page
         scaling.aggregate:trained_sizes selection.measure:* theory.milestones:* theory.one_step:* fate.measure:* pruning_premise.measure:*
         small_theorems.measure:*
     """,
