@@ -143,7 +143,7 @@ def test_title_of_biases(printed, message):
 @pytest.mark.parametrize(("rare", "message"), [(0.1, True), (0.9, False)])
 def test_title_of_courses(rare, message):
     last = pd.DataFrame({"max_alignment": [rare] * 8, "majority_alignment": 0.9, "eps_min": 0.1})
-    assert imbalance.summarise_courses(last).startswith("At a relative") == message
+    assert imbalance.summarise_courses(last).startswith("The median run") == message
 
 
 @pytest.mark.parametrize(("rare", "message"), [(0.0, True), (0.8, False)])

@@ -464,7 +464,7 @@ def summarise_biases(table: pd.DataFrame, printed: list[str]) -> str:
     last = table["eps_min"] == table["eps_min"].max()
     top, other = table.loc[ours, "ci_high"].max(), table.loc[~ours & last, "ci_low"].min()
     if (ours & last).any() and other > top:
-        return f"Under the printed bias, no frequency brings the largest cosine above {top:.2g}"
+        return f"Under the printed bias, the mean largest cosine is below {top:.2g} at every frequency"
     return "The largest cosine with the rare feature, by bias"
 
 
@@ -555,7 +555,7 @@ def trajectories(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_courses(last: pd.DataFrame) -> str:
-    """Say in one line at which frequencies the rare feature is shown not to be learned in time.
+    """Say in one line at which frequencies the median run is shown not to learn the rare feature.
 
     Parameters
     ----------
@@ -569,8 +569,8 @@ def summarise_courses(last: pd.DataFrame) -> str:
     missed = [f"{eps_min:g}" for eps_min, (rare, _) in ends.items() if rare[1] < HALF_LEARNED]
     if missed and all(others[0] > HALF_LEARNED for _, others in ends.values()):
         return (
-            f"At a relative frequency of {' and '.join(missed)} the rare feature is not learned;"
-            " the frequent ones always are"
+            f"The median run does not learn the rare feature at {' and '.join(missed)};"
+            " at all frequencies it learns the others"
         )
     return "Rare and frequent features over training"
 
