@@ -29,6 +29,7 @@ from rarefeat.report.published_claims import published_claims
 from rarefeat.report.published_tables import PublishedTables
 from rarefeat.run.job import Job
 from rarefeat.storage.markdown import interval, records, select_rows
+from rarefeat.studies.augmentation.image_figures import plot_image_views
 from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.imbalance.findings import SIGMA
 from rarefeat.studies.long_tail.figures import longtail, summarise_gains
@@ -194,6 +195,13 @@ def table_2(tables: PublishedTables) -> Figure:
     return finish_figure(figure, axes, styles)
 
 
+def photograph_views(tables: PublishedTables) -> Figure:
+    """Draw what the features of photographs keep and forget, by what the two views differ in."""
+    table = tables["photograph_views"]
+    order = ("none", "crops", "colours", "crops_and_colours")
+    return plot_image_views(table, [f"views_{kind}" for kind in order])
+
+
 def verdict_mosaic(tables: PublishedTables) -> str:
     """Draw every claim as a square by paper and group, as SVG.
 
@@ -259,6 +267,7 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
         ("cifar10_confirm_gains",),
         lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}, Job(stage="")),
     ),
+    "photograph_views.png": (("photograph_views",), photograph_views),
     "pipeline.svg": ((), lambda tables: pipeline()),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""

@@ -53,7 +53,8 @@ def test_dial_title_follows_the_numbers(covered):
 
 
 @pytest.mark.parametrize(
-    "kinds", [["views_none"], ["views_none", "views_crops", "views_crops_and_intensity"]]
+    "kinds",
+    [["views_none"], ["views_none", "views_crops", "views_colours", "views_crops_and_colours"]],
 )
 def test_images(kinds):
     job = Job(stage="studies.augmentation.image_figures", config={"kinds": kinds})

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+import synthetic_tables
 import torch
 from conftest import seeded
 
@@ -10,12 +11,18 @@ from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.project import load
 from rarefeat.storage.schema import validate_sorted
-from rarefeat.studies.augmentation import tables
+from rarefeat.studies.augmentation import doc_tables, tables
 from rarefeat.studies.augmentation.declaration import IMAGE_TABLES
 from rarefeat.studies.augmentation.image_figures import augmentation_images as draw
 from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=4)
+
+
+def project_study():
+    """Return the study of digits with a small network and two seeds."""
+    changes = {"network": NETWORK, "seeds": 2, "first_seed": 3}
+    return load("config/config.yaml").studies["digits"].model_copy(update=changes)
 
 
 @pytest.fixture
@@ -48,12 +55,37 @@ def test_invariance_without_augmentation_and_under_crops(digits):
     assert invariance(encoder, digits[0], crops, "test", 1) < 0.8
 
 
+def test_invariance_to_colour_is_measured_of_images_with_colour(digits):
+    coloured, labels = digits
+    study = project_study()
+    encoders = {3: make_encoder(NETWORK, 1, "test", 3)}
+    calibrate(encoders[3], coloured)
+    metrics = {}
+    grey = coloured[:, :1].expand_as(coloured)
+    for name, images in {"grey": grey, "coloured": coloured}.items():
+        files = {"train": images, "train_labels": labels, "test": images, "test_labels": labels}
+        tables = measure(study, "test", files, {3: torch.arange(40)}, encoders, embedded=35)
+        metrics[name] = set(tables["augmentation_images"]["metric"])
+    assert metrics["coloured"] - metrics["grey"] == {"colour_invariance"}
+
+
+def test_grey_and_coloured_images_are_published_apart():
+    tables = synthetic_tables.image_views(["views_none", "views_crops"], seeds=3)
+    metrics, units, _ = tables.values()
+    colour = metrics[(metrics["metric"] == "separation") & (metrics["study"] == "views_crops")]
+    metrics = pd.concat([metrics, colour.assign(metric="colour_invariance")])
+    units = units.assign(firing_rate=units["layer"].map({"stem": 0.9, "1": 0.7, "2": 0.2}))
+    grey = doc_tables.image_views(metrics, units)
+    coloured = doc_tables.photograph_views(metrics, units)
+    assert set(grey["study"]) == {"views_none"}
+    assert set(coloured["study"]) == {"views_crops"}
+    rates = coloured[coloured["metric"] == "firing_rate"]
+    assert list(rates["mean"]) == pytest.approx([0.2, 0.2])  # of the last block
+
+
 def test_every_kind_is_measured_collected_and_drawn(digits):
     images = dict(zip(("train", "train_labels", "test", "test_labels"), digits * 2, strict=True))
-    project = load("config/config.yaml")
-    study = project.studies["digits"].model_copy(
-        update={"network": NETWORK, "seeds": 2, "first_seed": 3}
-    )
+    project, study = load("config/config.yaml"), project_study()
     kinds = {name: study for name in ("views_none", "views_crops")}
     parts = {table: [] for table in IMAGE_TABLES}
     for name in kinds:

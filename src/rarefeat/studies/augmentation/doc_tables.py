@@ -60,13 +60,38 @@ def crossing(claims: pd.DataFrame) -> pd.DataFrame:
     return claims.loc[claims["claim_id"].isin(CROSSING), columns].reset_index(drop=True)
 
 
-def image_views(table: pd.DataFrame) -> pd.DataFrame:
-    """Return means of the digits' features by kind of views, before and after training."""
-    return means(table, ["study", "network", "metric"], "value")
+def image_views(table: pd.DataFrame, units: pd.DataFrame) -> pd.DataFrame:
+    """Return means of the features of grey images by kind of views, before and after training."""
+    return mean_features(table, units, coloured=False)
+
+
+def photograph_views(table: pd.DataFrame, units: pd.DataFrame) -> pd.DataFrame:
+    """Return the same of images with colour."""
+    return mean_features(table, units, coloured=True)
+
+
+def mean_features(table: pd.DataFrame, units: pd.DataFrame, coloured: bool) -> pd.DataFrame:
+    """Return means of metrics, and of the firing rates of the last block, over seeds.
+
+    Parameters
+    ----------
+    table, units : DataFrame
+        Tables `augmentation_images` and `augmentation_images_units`.
+    coloured : bool
+        Whether the images are those with colour, or the grey ones.
+    """
+    keys = ["study", "network", "seed"]
+    last = units[units["layer"] == units.loc[units["layer"] != "stem", "layer"].max()]
+    rates = last.groupby(keys)["firing_rate"].mean().reset_index(name="value")
+    of_colour = table.loc[table["metric"] == "colour_invariance", "study"].unique()
+    rows = pd.concat([table, rates.assign(metric="firing_rate")])
+    rows = rows[rows["study"].isin(of_colour) == coloured]
+    return means(rows, ["study", "network", "metric"], "value")
 
 
 TABLES = {
     "augmentation": (("augmentation",), augmentation),
     "crossing": (("claims_wen_li_feature_decoupling",), crossing),
-    "image_views": (("augmentation_images",), image_views),
+    "image_views": (("augmentation_images", "augmentation_images_units"), image_views),
+    "photograph_views": (("augmentation_images", "augmentation_images_units"), photograph_views),
 }

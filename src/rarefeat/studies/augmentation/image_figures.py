@@ -24,6 +24,8 @@ METRICS = {
     "separation": "variance between classes",
     "crop_invariance": "a crop does not move them",
     "intensity_invariance": "nor a change of intensity",
+    "colour_invariance": "nor a change of colour",
+    "firing_rate": "a unit of the last block fires",
 }
 """What is measured of features, in words."""
 BEFORE = "before training"
@@ -34,14 +36,31 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
     Inputs: `augmentation_images`, or the published means. Config: `kinds`.
     """
-    kinds, (table,) = job.config_section("kinds", list[str]), tables.values()
+    (table,) = tables.values()
+    return plot_image_views(table, job.config_section("kinds", list[str]))
+
+
+def plot_image_views(table: pd.DataFrame, kinds: list[str]) -> Figure:
+    """Plot metrics of features by kind of views.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `augmentation_images`, or means with their intervals.
+    kinds : list of str
+        Image studies, in the order of the key.
+
+    Returns
+    -------
+    Figure
+    """
     names = name_views(kinds)
     # Before training the kinds are one network.
     before = (table["network"] == "initial") & (table["study"] == kinds[0])
     rows = table[(table["network"] == "trained") | before]
     series = rows["study"].map(names).where(rows["network"] == "trained", BEFORE)
     rows = rows.assign(place=rows["metric"].map(METRICS), series=series).dropna(subset=["place"])
-    looks = (STYLES[0], STYLES[2], STYLES[4])[: len(kinds)]
+    looks = (STYLES[0], STYLES[2], STYLES[4], STYLES[3])[: len(kinds)]
     styles = dict(zip(names.values(), looks, strict=False)) | {BEFORE: SeriesStyle(GREY, "v")}
     order = [name for name in METRICS.values() if name in set(rows["place"])]
     figure, ((ax,),) = panels(height=1.0 + 0.3 * len(order))
@@ -123,7 +142,7 @@ def augmentation_embeddings(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
             band=True,
             mark_every=3,
         )
-        ax.set(xlabel="firing rate of a unit", title=names[kind])
+        ax.set(xlabel="firing rate", title=names[kind].replace(" in ", " in\n"))
     firing[0].set(ylim=(0, None), ylabel="share of units")
     add_legend(above, {str(layer): look for layer, look in shades.items()}, "layer", **beside)
 

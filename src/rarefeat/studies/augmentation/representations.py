@@ -28,6 +28,8 @@ PLAIN = {
     "grey": 0.0,
     "blur": 0.0,
 }
+STREAMS = {"crop": "crops", "intensity": "intensity", "colour": "colour"}
+"""Random stream of each change that features may be invariant to."""
 
 
 @torch.no_grad()
@@ -130,10 +132,15 @@ def measure(
     test, labels = images["test"], images["test_labels"]
     classes = int(images["train_labels"].max()) + 1
     size = test.shape[-1]
-    crops = make_augment(Augmentation(**PLAIN | {"crop_scale": [0.5, 1.0]}), size)
-    intensity = make_augment(
-        Augmentation(**PLAIN | {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0}), size
-    )
+    changes = {
+        "crop": {"crop_scale": [0.5, 1.0]},
+        "intensity": {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0},
+    }
+    if (test != test[:, :1]).any():  # Grey images have no colour to change.
+        changes["colour"] = {"jitter": [0.0, 0.0, 0.4, 0.1], "jitter_probability": 1.0, "grey": 0.2}
+    augments = {
+        name: make_augment(Augmentation(**PLAIN | change), size) for name, change in changes.items()
+    }
     values, units, places = [], [], []
     for seed, trained in encoders.items():
         pool, pool_labels = images["train"][pools[seed]], images["train_labels"][pools[seed]]
@@ -151,10 +158,11 @@ def measure(
                 "linear_accuracy": (predicted == labels).double().mean().item(),
                 "knn_accuracy": (nearest == labels).double().mean().item(),
                 "separation": separation(queries, labels),
-                "crop_invariance": invariance(encoder, test, crops, f"{draws} crops", seed),
-                "intensity_invariance": invariance(
-                    encoder, test, intensity, f"{draws} intensity", seed
-                ),
+            } | {
+                f"{name}_invariance": invariance(
+                    encoder, test, augment, f"{draws} {STREAMS[name]}", seed
+                )
+                for name, augment in augments.items()
             }
             values += [{**keys, "metric": name, "value": value} for name, value in metrics.items()]
             units += [

@@ -62,6 +62,8 @@ IMAGE_VIEWED = metric_descriptions(
     crop_invariance="mean cosine of the features of a test image and of a crop of it, less the"
     " mean feature of all",
     intensity_invariance="the same for a change of brightness and contrast",
+    colour_invariance="the same for a change of saturation and hue, and for one image in five made"
+    " grey; of images with colour alone",
 )
 
 IMAGE_VIEWS = {

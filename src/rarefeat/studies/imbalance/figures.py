@@ -464,7 +464,9 @@ def summarise_biases(table: pd.DataFrame, printed: list[str]) -> str:
     last = table["eps_min"] == table["eps_min"].max()
     top, other = table.loc[ours, "ci_high"].max(), table.loc[~ours & last, "ci_low"].min()
     if (ours & last).any() and other > top:
-        return f"Under the printed bias, the mean largest cosine is below {top:.2g} at every frequency"
+        return (
+            f"Under the printed bias, the mean largest cosine is below {top:.2g} at every frequency"
+        )
     return "The largest cosine with the rare feature, by bias"
 
 
