@@ -16,6 +16,7 @@ from rarefeat.studies.imbalance import figures as imbalance
 from rarefeat.studies.learners.figures import summarise_learners
 from rarefeat.studies.long_tail.figures import summarise_gains
 from rarefeat.studies.pruning_premise import figures as pruning_premise
+from rarefeat.studies.scaling.figures import summarise_exponents
 from rarefeat.studies.selection import figures as selection
 from rarefeat.studies.small_theorems.figures import summarise_bits
 from rarefeat.studies.theory import figures as theory
@@ -249,3 +250,19 @@ def test_title_of_clusters_and_ranks():
     assert exact_results.summarise_clusters(rows).endswith("for 1 of 2 spreads")
     ranks = pd.DataFrame({"setting": "s", "at": [1, 3], "mean": [2.0, 1.0]})
     assert exact_results.summarise_ranks(ranks).startswith("The error is smallest at rank 3")
+
+
+@pytest.mark.parametrize(("printed", "message"), [(False, True), (True, False)])
+def test_title_of_exponents(printed, message):
+    title = summarise_exponents(pd.Series([True, printed]), pd.Series([True, True]))
+    assert title.startswith("As printed, 1 of 2") == message
+    assert summarise_exponents(pd.Series([False]), pd.Series([False])).startswith("Fitted")
+
+
+@pytest.mark.parametrize(("masked", "message"), [(0.1, True), (0.9, False)])
+def test_title_of_baselines(masked, message):
+    rows = pd.DataFrame(
+        {"arm": ["oversampled"] * 3 + ["pruned"] * 3, "max_alignment": [0.9] * 3 + [masked] * 3}
+    )
+    title = imbalance.summarise_baselines(rows, ["oversampled"])
+    assert title.startswith("At the lowest frequency, only") == message

@@ -291,9 +291,29 @@ def baselines(tables: Tables, job: Job) -> Figure:
         ax.set(xlabel=EPS, ylabel=plotted.short or plotted.symbol)
         set_y_range(ax, plotted)
         set_x_margins(ax, table["eps_min"])
+    rarest = table[table["eps_min"] == table["eps_min"].min()]
+    figure.suptitle(summarise_baselines(rarest, [rows["arm"].iloc[0] for rows in balanced]))
     counts = table.groupby("series")["seed"].nunique()
     entries = {f"{arm_label(name)}, {n_of(counts[name])}": look for name, look in shown.items()}
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
+
+
+def summarise_baselines(rarest: pd.DataFrame, balanced: list[str]) -> str:
+    """Say in one line whether balanced training alone is shown to align a neuron.
+
+    Parameters
+    ----------
+    rarest : DataFrame
+        Replicas at the lowest frequency.
+    balanced : list of str
+        Arms of balanced training.
+    """
+    ends = rarest.groupby("arm")["max_alignment"].apply(mean_interval)
+    low = [ends[arm][0] for arm in ends.index if arm in balanced]
+    high = [ends[arm][1] for arm in ends.index if arm not in balanced]
+    if low and high and min(low) > 0.5 > max(high):
+        return "At the lowest frequency, only balanced training gives the rare feature a neuron"
+    return "The rare feature under balanced training and under masks"
 
 
 def quality(tables: Tables, job: Job, metric: str) -> Figure:
