@@ -141,6 +141,14 @@ def test_title_of_biases(printed, message):
     assert imbalance.summarise_biases(rows, ["printed"]).startswith("Under the printed") == message
 
 
+@pytest.mark.parametrize(("low", "message"), [(0.5, True), (0.3, False)])
+def test_title_of_best_views(low, message):
+    series = ["views alike", "views differ in colours", "before training"]
+    rows = pd.DataFrame({"series": series, "ci_low": [0.2, low, 0.2], "ci_high": [0.4, 0.6, 0.4]})
+    title = summarise_views(rows)
+    assert title.endswith("if views differ in colours") == message
+
+
 @pytest.mark.parametrize(("rare", "message"), [(0.1, True), (0.9, False)])
 def test_title_of_courses(rare, message):
     last = pd.DataFrame({"max_alignment": [rare] * 8, "majority_alignment": 0.9, "eps_min": 0.1})

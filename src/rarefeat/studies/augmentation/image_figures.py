@@ -100,6 +100,9 @@ def summarise_views(rows: pd.DataFrame) -> str:
         worse = [name for name in low.index if high[name] < low[BEFORE]]
         if better and worse == ["views alike"]:
             return "Training makes the class easier to read if views differ, harder if they do not"
+    best = low.idxmax()
+    if best != BEFORE and low[best] > high.drop(best).max():
+        return f"The class is read best if {best}"
     return "What the features of an image hold, by what its two views differ in"
 
 
