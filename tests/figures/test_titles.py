@@ -257,7 +257,7 @@ def test_title_of_clusters_and_ranks():
     rows = estimates((0.5, 0.6), (0.1, 0.2), place=["a", "b"])
     assert exact_results.summarise_clusters(rows).endswith("for 1 of 2 spreads")
     ranks = pd.DataFrame({"setting": "s", "at": [1, 3], "mean": [2.0, 1.0]})
-    assert exact_results.summarise_ranks(ranks).startswith("The error is smallest at rank 3")
+    assert exact_results.summarise_ranks(ranks).startswith("The mean error is smallest at rank 3")
 
 
 @pytest.mark.parametrize(("printed", "message"), [(False, True), (True, False)])

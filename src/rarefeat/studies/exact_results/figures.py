@@ -155,7 +155,7 @@ def summarise_ranks(rows: pd.DataFrame) -> str:
     means = rows.groupby(["setting", "at"])["value" if "value" in rows else "mean"].mean()
     best = {setting: int(of_setting.idxmin()[1]) for setting, of_setting in means.groupby(level=0)}
     if len(set(best.values())) == 1:
-        return f"The error is smallest at rank {next(iter(best.values()))} for every signal"
+        return f"The mean error is smallest at rank {next(iter(best.values()))} for every signal"
     return "The error of attention of low rank, simulated and by the theorem"
 
 
