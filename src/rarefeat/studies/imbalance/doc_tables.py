@@ -15,6 +15,8 @@ METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neuro
 BIAS_METRICS = ["learned", "aligned_neurons", "max_alignment", "majority_alignment",
                 "cosine_similarity_balanced", "cosine_similarity_matched",
                 "regression_mse_balanced", "regression_mse_matched", "diverged"]  # fmt: skip
+DEVICE_METRICS = ["learned", "max_alignment", "majority_alignment", "cosine_similarity_balanced",
+                  "regression_mse_balanced", "final_loss"]  # fmt: skip
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
          "at_highest", "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
 
@@ -257,6 +259,29 @@ EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
 FIRST_STEP = 100
 """First recorded step that it shows."""
+
+
+def compare_devices(gpu: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
+    """Compare the same seeds on a GPU and on the processor, by config/devices.yaml.
+
+    A row has the means on both, their paired difference with its interval, and the number of
+    seeds, for an arm and a metric; `learned` is 1 where a neuron has the rare feature.
+    """
+    rows = []
+    keys = ["arm", "seed"]
+    both = gpu.set_index(keys).join(cpu.set_index(keys), lsuffix="_gpu", rsuffix="_cpu")
+    for device in ("gpu", "cpu"):
+        learned = both[f"max_alignment_{device}"] >= HALF_LEARNED
+        both[f"learned_{device}"] = learned.astype(float)
+    for arm, runs in both.groupby("arm"):
+        for metric in DEVICE_METRICS:
+            on_gpu, on_cpu = runs[f"{metric}_gpu"], runs[f"{metric}_cpu"]
+            mean, _, low, high, n = student_interval((on_gpu - on_cpu).to_numpy())
+            rows.append((arm, metric, on_gpu.mean(), on_cpu.mean(), mean, low, high, n))
+    columns = ["arm", "metric", "gpu", "cpu", "difference", "ci_low", "ci_high", "n"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 TABLES = {
     **{
         f"{study}_trends": ((f"{study}_trends", f"{study}_grid"), trends)
@@ -269,5 +294,6 @@ TABLES = {
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
     "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
+    "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
     "bias_levels": (tuple(f"{study}_grid" for study in PRINTED_BIAS), bias_levels),
 }

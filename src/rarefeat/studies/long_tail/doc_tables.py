@@ -271,6 +271,7 @@ for name in (staged_protocol.FORMER, *staged_protocol.STAGES):
     TABLES[f"{name}_gains"] = ((f"{name}.longtail",), gains)
     TABLES[f"{name}_courses"] = ((f"{name}.longtail_trajectories",), courses)
     TABLES[f"{name}_classes"] = ((f"{name}.longtail_classes",), by_class)
+TABLES["cifar10_resnet18_courses"] = (("cifar10_resnet18.longtail_trajectories",), courses)
 TABLES |= {
     f"{name}_imbalance": ((f"{name}.longtail",), imbalance)
     for name in (staged_protocol.FORMER, *staged_protocol.REGIMES)
