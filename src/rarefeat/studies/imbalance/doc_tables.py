@@ -269,7 +269,7 @@ def compare_devices(gpu: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     keys = ["arm", "seed"]
-    both = gpu.set_index(keys).join(cpu.set_index(keys), lsuffix="_gpu", rsuffix="_cpu")
+    both = gpu.merge(cpu, on=keys, suffixes=("_gpu", "_cpu"))
     for device in ("gpu", "cpu"):
         learned = both[f"max_alignment_{device}"] >= HALF_LEARNED
         both[f"learned_{device}"] = learned.astype(float)
