@@ -22,8 +22,8 @@ RESULTS/chosen.yaml. `make photographs` goes on until it prints nothing.
    beside it, and REFERENCE_RATIO, which Jiang et al. 2021 have; the paper of Table 2 prints none.
    As many class orders as show a mean gain of EFFECT with a power of 0.8 at the spread of the
    dense arm's accuracy over the class orders of the regime, but FEWEST to MOST.
-4. Milder, where there is time: dense and each picked arm at rho = 10, on as many class orders.
-   Added when the screen had run.
+4. Milder, where there is time: dense and each picked arm at rho = 10, on as many class orders,
+   then at rho = 50. The first was added when the screen had run, the second when the rest had.
 """
 
 import argparse
@@ -45,17 +45,19 @@ from rarefeat.storage.sealed_files import write_file
 RECIPE = "config/cifar10_two_cores.yaml"
 FORMER = "cifar10_regime_1000"
 REGIMES = ("cifar10_strided_1000", "cifar10_strided_500")
-SCREEN, WIDTHS, CONFIRM, MILDER = (
+SCREEN, WIDTHS, CONFIRM, MILDER, BETWEEN = (
     "cifar10_screen",
     "cifar10_widths",
     "cifar10_confirm",
     "cifar10_milder",
+    "cifar10_rho50",
 )
 STAGES = dict.fromkeys(REGIMES, "regime") | {
     SCREEN: "screen",
     WIDTHS: "screen",
     CONFIRM: "confirm",
     MILDER: "milder",
+    BETWEEN: "milder",
 }
 VISIBLE, AFFORDED, EFFECT = 0.02, 0.02, 0.05
 FEWEST, MOST = 5, 8
@@ -188,7 +190,8 @@ def next_run(tables: Tables) -> NextRun | None:
     if missing := [name for name in (SCREEN, WIDTHS) if name not in tables]:
         return NextRun(missing[0])
     done = {
-        name: tables[name]["seed"].nunique() if name in tables else 0 for name in (CONFIRM, MILDER)
+        name: tables[name]["seed"].nunique() if name in tables else 0
+        for name in (CONFIRM, MILDER, BETWEEN)
     }
     missing = [name for name in done if done[name] < class_orders(tables[taken])]
     return NextRun(missing[0], done[missing[0]] + 1) if missing else None
@@ -209,11 +212,12 @@ def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[st
         return {"long_tail": {}}
     data, training = (regimes[taken][name] for name in ("data", "training"))
     same = {"data": {"n_max": data["n_max"]}, "training": {"epochs": training["epochs"]}}
-    studies: dict[str, Any] = dict.fromkeys((SCREEN, WIDTHS, CONFIRM, MILDER), same)
+    studies: dict[str, Any] = dict.fromkeys((SCREEN, WIDTHS, CONFIRM, MILDER, BETWEEN), same)
     if SCREEN in tables:
         orders = class_orders(tables[taken])
         studies[CONFIRM] = same | {"arms": confirmation_arms(tables[SCREEN]), "seeds": orders}
-        studies[MILDER] = same | {"arms": milder_arms(tables[SCREEN]), "seeds": orders}
+        for name in (MILDER, BETWEEN):
+            studies[name] = same | {"arms": milder_arms(tables[SCREEN]), "seeds": orders}
     return {"long_tail": {"studies": studies}}
 
 
