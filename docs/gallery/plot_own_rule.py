@@ -29,11 +29,11 @@ runs = rarefeat.sweep(
 )
 
 # %%
-# Means and 95 % intervals:
-runs.plot("max_alignment")
+# The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals:
+runs.plot("max_alignment", paired=True)
 
 # %%
-# The difference to dense at the same seed, which is the effect of the mask:
+# The same in numbers:
 summary = runs.summary().query("metric == 'max_alignment' and arm != 'dense'")
 columns = ["eps_min", "arm", "paired_difference", "paired_ci_low", "paired_ci_high"]
 print(summary[columns].to_string(index=False))

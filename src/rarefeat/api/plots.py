@@ -305,7 +305,9 @@ def draw_lines(
     styles: dict[str, Any] = {"color": STYLES[0].colour, "marker": "o"}
     if hue:
         values = sorted(set(table[hue]), key=lambda value: (value != "dense", value))
-        looks = assign_styles(values) if hue == "arm" else sequential_styles(values)
+        # A difference to dense keeps the colours that its arms have beside dense.
+        named = ["dense", *values] if paired else values
+        looks = assign_styles(named) if hue == "arm" else sequential_styles(values)
         styles = {
             "hue_order": values,
             "palette": {value: style.colour for value, style in looks.items()},
@@ -317,6 +319,11 @@ def draw_lines(
     student = functools.partial(
         mean_interval, bounds=difference_bounds(bounds) if paired else bounds
     )
+    if hue and x != "step" and pd.api.types.is_numeric_dtype(table[x]):
+        # Side by side, so that no interval hides another.
+        step = 0.012 * np.ptp(table[x])
+        shift = table[hue].map({value: step * k for k, value in enumerate(values)})
+        table = table.assign(**{x: table[x] + shift - step * (len(values) - 1) / 2})
     interval = fraction_interval if metric in INDICATORS and not paired else student
     errors = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"}
     sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **(errors | styles | dict(options)))
