@@ -107,7 +107,7 @@ def draw_axis(top: float, bottom: float) -> list[str]:
     low, high = place(-1), place(1)
     items = [
         f'<rect x="{low:.1f}" y="{top:g}" width="{high - low:.1f}" height="{bottom - top:g}"'
-        ' fill="#8885" stroke="none"/>',
+        ' fill="#888" fill-opacity="0.3" stroke="none"/>',
         f'<path d="M{place(0):g} {top:g} V{bottom:g}" stroke="#777" stroke-dasharray="3 3"/>',
     ]
     for value in (-100, -10, -1, 0, 1, 10, 100):
