@@ -138,7 +138,7 @@ def test_lint_and_tests_of_the_author_pass(documented):
         f"ruff check {REGISTRY} src/rarefeat/studies/example.py",
         f"ruff format --check {REGISTRY} src/rarefeat/studies/example.py",
         "lint-imports",
-        "pytest -q --numprocesses 2 -p no:cacheprovider tests/docs/test_pages.py"
+        "pytest -q -p no:cacheprovider"
         " tests/config/test_section.py tests/claims/test_declarations.py tests/test_language.py"
         " tests/run/test_code_hashes.py::test_stages_are_all_those_of_the_package"
         " tests/run/test_code_hashes.py::test_edit_moves_the_hashes_of_what_it_sets[draws]",
