@@ -379,5 +379,5 @@ def summarise_penalty(rows: pd.DataFrame, n: int) -> str:
     """
     column = "value" if "value" in rows else "ci_low"
     if len(rows) and rows.groupby("series")[column].min().min() > OOD_NUCLEAR:
-        return f"Without a penalty, {n} training samples are enough for more than both prints"
+        return f"With {n} training samples and no penalty accuracy is above both printed values"
     return f"Accuracy out of domain with {n} training samples, by reading of the text"
