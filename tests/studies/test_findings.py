@@ -344,20 +344,10 @@ def test_describe_tasks_follows_the_weights(weight, words):
 @pytest.mark.parametrize(
     ("exact", "rounded", "words"),
     [
-        (
-            -1.0,
-            5.0,
-            "stays below its bound in exact arithmetic;"
-            " in double precision it ends far above it, since",
-        ),
-        (-1.0, 0.5, "ends above it, since"),
-        (-1.0, -1.0, "ends below it."),
-        (
-            1.0,
-            5.0,
-            "stays not below its bound in exact arithmetic;"
-            " in double precision it ends far above it.",
-        ),
+        (-0.1, -1.5, "stays below its bound in exact arithmetic, and in double precision"),
+        (0.2, -1.5, "does not stay below its bound in exact arithmetic."),
+        (-0.1, 70.0, "does not stay below its bound in double precision, before"),
+        (0.2, 70.0, "in exact arithmetic and in double precision, before"),
     ],
 )
 def test_describe_loops_follows_both_errors(exact, rounded, words):

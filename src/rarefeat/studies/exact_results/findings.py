@@ -65,13 +65,12 @@ def describe_loops(looped: pd.DataFrame) -> str:
     if not {"error_excess", "rounded_excess"} <= set(looped["quantity"]):
         return ""
     exact, rounded = (largest[name].max() for name in ("error_excess", "rounded_excess"))
-    text = (
-        f"The looped transformer's error stays {'below' if exact < 0 else 'not below'} its bound"
-        f" in exact arithmetic; in"
-        " double precision it"
-        f" ends {'far above' if rounded > 1 else 'above' if rounded > 0 else 'below'} it"
-    )
-    return f"{text}, since the bound ignores rounding." if exact < 0 < rounded else f"{text}."
+    if exact < 0 and rounded < 0:
+        where = "in exact arithmetic, and in double precision up to where rounding ends its fall"
+        return f"The looped transformer's error stays below its bound {where}."
+    places = {"exact arithmetic": exact, "double precision, before rounding ends its fall": rounded}
+    above = " and in ".join(name for name, excess in places.items() if excess >= 0)
+    return f"The looped transformer's error does not stay below its bound in {above}."
 
 
 def describe_spurious(spurious: pd.DataFrame) -> str:
