@@ -53,7 +53,7 @@ def bound_distance(row: pd.Series) -> float:
 
 
 def place(distance: float) -> float:
-    """Return the place of a distance on the axis (pixels), linear up to 1 and logarithmic beyond."""
+    """Return the place of a distance on the axis (pixels): linear to 1, logarithmic beyond."""
     size = min(abs(distance), FARTHEST)
     scaled = size if size < 1 else 1 + math.log10(size)
     half = (RIGHT - LEFT) / 2

@@ -70,8 +70,8 @@ FATE = schema(
         ),
         "learned_at": nullable(
             STEPS,
-            "first evaluation at which a neuron has |cos| of at least 0.5 with the rare feature, and"
-            " one has at every evaluation from then on; null for never",
+            "first evaluation at which a neuron has |cos| of at least 0.5 with the rare feature,"
+            " and one has at every evaluation from then on; null for never",
         ),
         "pure_at": nullable(
             STEPS, "first evaluation from `learned_at` on at which it is above 0.9; null for never"
