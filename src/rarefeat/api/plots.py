@@ -319,7 +319,7 @@ def draw_lines(
     student = functools.partial(
         mean_interval, bounds=difference_bounds(bounds) if paired else bounds
     )
-    if hue and x != "step" and pd.api.types.is_numeric_dtype(table[x]):
+    if hue not in (None, x) and x != "step" and pd.api.types.is_numeric_dtype(table[x]):
         # Side by side, so that no interval hides another.
         step = 0.012 * np.ptp(table[x])
         shift = table[hue].map({value: step * k for k, value in enumerate(values)})
