@@ -138,11 +138,11 @@ ARM_STYLES |= {"pruned": ARM_STYLES["pruned_neuron"], "self_damaging": STYLES[4]
 def assign_styles(
     names: Iterable[str], assigned: dict[str, SeriesStyle] = ARM_STYLES
 ) -> dict[str, SeriesStyle]:
-    """Return a style for each name: the assigned one, else the next that none of them has."""
+    """Return a style for each name: the assigned one, else the next of another colour."""
     names = list(dict.fromkeys(names))
-    taken = [assigned[name] for name in names if name in assigned]
+    taken = {assigned[name].colour for name in names if name in assigned}
     free = iter(
-        [style for style in STYLES if style not in taken]
+        [style for style in STYLES if style.colour not in taken]
         + [style.replace(filled=False) for style in STYLES]
     )
     return {name: assigned[name] if name in assigned else next(free) for name in names}
