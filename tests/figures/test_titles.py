@@ -244,7 +244,10 @@ def test_title_of_tickets_names_what_beats_chance():
 def test_titles_of_exact_results(value, message):
     rows = pd.DataFrame({"value": [value, value], "setting": "k=2", "series": "two logits"})
     assert exact_results.summarise_margins(rows).startswith("Training reaches") == message
-    assert exact_results.summarise_penalty(rows, 100).startswith("With 100 training samples") == message
+    assert (
+        exact_results.summarise_penalty(rows, 100).startswith("With 100 training samples")
+        == message
+    )
     assert (
         exact_results.summarise_loops(rows.assign(value=value - 0.5, at=9)).startswith(
             "The error falls"
