@@ -148,6 +148,11 @@ def test_series_name_has_keys_that_differ():
     assert arm_label("a_new_arm") == "a new arm"
 
 
+def test_series_without_a_style_gets_a_colour_that_no_other_has():
+    names = ["dense", "pruned_neuron", "oversampled", "reweighted"]
+    assert len({style.colour for style in assign_styles(names).values()}) == len(names)
+
+
 def test_looks_are_distinct_and_an_arm_keeps_its_own():
     found = assign_styles(
         ["new_arm", "dense", "oracle_all", "pruned_neuron", "pruned_weight", "another"]

@@ -380,5 +380,5 @@ def prepare(threads: int, device: str, key: str = "training.device") -> None:
         raise RarefeatError(
             f"{key} is cuda, and there is no GPU here; set it to cpu, or run where there is one"
         )
-    # The shapes of a training never change, so cuDNN's search for its fastest kernels pays.
+    # The shapes of a training never change, so cuDNN needs to search for its kernels but once.
     torch.backends.cudnn.benchmark = device == "cuda"
