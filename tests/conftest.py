@@ -34,9 +34,8 @@ from rarefeat.core.errors import RarefeatError
 from rarefeat.core.randomness import generator
 from rarefeat.core.simulators import make_simulator
 from rarefeat.project import Project, parse
-from rarefeat.run import execute_job
 from rarefeat.run.cli_helpers import load_function
-from rarefeat.run.execute_job import write
+from rarefeat.run.run import write, write_outputs
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 from rarefeat.storage.tensors import write_tensors
@@ -91,12 +90,7 @@ def job_path(job: Job, results: str | Path = JOBS.name) -> str:
 
 def run_stage(job: Job, results: str | Path, *outputs: str | Path) -> None:
     """Execute a job of a folder of results by its command line, in this process."""
-    before = sys.argv
-    sys.argv = ["execute_job", "--job", job_path(job, results), "--output", *map(str, outputs)]
-    try:
-        execute_job.main()
-    finally:
-        sys.argv = before
+    write_outputs(job, JobInputs(job, results), [Path(path) for path in outputs])
 
 
 def refusal(function: Callable, *arguments, **keys) -> str:

@@ -88,6 +88,15 @@ def list_(group: str | None, configfile: tuple[str, ...]) -> None:
             click.echo(f"{item_group:8} {name}  {click.style(sentence[:100], dim=True)}")
 
 
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def run(words: tuple[str, ...]) -> None:
+    """Run one job by hand, as its rule does; `rarefeat run --help` says how."""
+    from rarefeat.run.run import main as run_job
+
+    run_job(list(words))
+
+
 @main.command()
 @click.argument("file")
 def show(file: str) -> None:

@@ -4,25 +4,30 @@ Values and their reasons are in `config/`; the declarations of the kinds are in
 `studies/*/declaration.py`.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
 from rarefeat.claims.declarations import ClaimSet, load_claims
+from rarefeat.config.cells import Cell
+from rarefeat.config.images import ImageData
 from rarefeat.config.names import RULE, Name, check_name, merge_unique, shorten_repr, suggest
 from rarefeat.config.section import Section, format_validation_error
 from rarefeat.config.study import SHARED_STUDY_KEYS, merge_configs
 from rarefeat.config.yaml_reader import read_yaml
 from rarefeat.core.errors import RarefeatError
-from rarefeat.registry import kinds
-from rarefeat.run.code_hashes import read_accepted
+from rarefeat.images.input_hashes import image_hashes, list_hashes
+from rarefeat.registry import NAMES, find_stage, kinds, load_kind
 from rarefeat.run.job import Job, make_job
-from rarefeat.study_kind import ClaimInputs, Figure, HtmlPage, Page, Stage, StudyOutputs, Table
+from rarefeat.storage.sealed_files import write_file
+from rarefeat.study_kind import ClaimInputs, Figure, HtmlPage, Page, Stage, StudyKind, StudyOutputs, Table
 
 PACKAGED_FILES = Path(__file__).parent / "shipped"
 """The config and the workflow that come with the package."""
@@ -75,11 +80,6 @@ class TopLevelConfig(Section):
     most_seeds: int = Field(
         default=0, ge=0, description="no study has more seeds than this; 0 for no limit"
     )
-    store_gb: float = Field(
-        default=10,
-        ge=0,
-        description="room of the output cache, which makes changing back free; 0 for no cache",
-    )
 
 
 @dataclass(frozen=True)
@@ -96,30 +96,35 @@ class Project:
     """Size of the run; empty for the default one."""
     most_seeds: int = 0
     """Largest number of seeds of a study; 0 for no limit."""
-    store_gb: float = 10
-    """Room of the output cache (GB)."""
     name: str = ""
     """Name of the run; empty for none."""
+    merged: Mapping[str, Any] = field(default_factory=dict)
+    """The whole config as plain values, the studies' files in it (`write_merged`)."""
+
+    @cached_property
+    def kinds(self) -> dict[str, StudyKind]:
+        """Its study kinds: all, or for a job those that it needs."""
+        return {name: load_kind(name) for name in self.sections}
 
     @cached_property
     def studies(self) -> dict[str, Any]:
         """Every study by its name, each with `cells()` and `blocks()`."""
         return unique(
             "study",
-            {kind.name: kind.studies(self.sections[kind.name]) for kind in kinds().values()},
+            {kind.name: kind.studies(self.sections[kind.name]) for kind in self.kinds.values()},
         )
 
     @cached_property
     def outputs(self) -> dict[str, StudyOutputs]:
         """Outputs of each kind."""
-        return {name: kind.build_outputs(self.sections[name]) for name, kind in kinds().items()}
+        return {name: kind.build_outputs(self.sections[name]) for name, kind in self.kinds.items()}
 
     @cached_property
     def kind_of(self) -> dict[str, str]:
         """Kind of every table, figure and study."""
         studies = {
             name: kind.name
-            for kind in kinds().values()
+            for kind in self.kinds.values()
             for name in kind.studies(self.sections[kind.name])
         }
         return studies | {
@@ -131,7 +136,7 @@ class Project:
     @cached_property
     def claim_inputs(self) -> dict[str, ClaimInputs]:
         """Inputs of the claims of each kind that has some."""
-        inputs = {name: kind.claim_inputs(self.sections[name]) for name, kind in kinds().items()}
+        inputs = {name: kind.claim_inputs(self.sections[name]) for name, kind in self.kinds.items()}
         return {name: item for name, item in inputs.items() if item}
 
     @cached_property
@@ -153,7 +158,7 @@ class Project:
         return {
             paper: names
             for paper, names in self.papers.items()
-            if any(kinds()[name].by_default for name in names)
+            if any(self.kinds[name].by_default for name in names)
         }
 
     @cached_property
@@ -164,7 +169,7 @@ class Project:
         for kind, inputs in self.claim_inputs.items():
             claim_tables[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
-                f"{kinds()[kind].module('claims')}:measure",
+                f"{self.kinds[kind].module('claims')}:measure",
                 {**inputs.sections, "claims": self.claim_sets[kind].digest},
                 tables=inputs.tables,
                 wrapper="claims.run_measurements:measure_claims",
@@ -244,13 +249,8 @@ class Project:
     def default(self) -> list[str]:
         """Files of a plain `snakemake`."""
         return [
-            path for name, kind in kinds().items() if kind.by_default for path in self.targets[name]
+            path for name, kind in self.kinds.items() if kind.by_default for path in self.targets[name]
         ]
-
-    @cached_property
-    def accepted(self) -> list[dict[str, Any]]:
-        """Code hashes that stand for others in its folder of results (manage/accept.py)."""
-        return read_accepted(Path(self.results))
 
     @cached_property
     def _jobs(self) -> dict[str, tuple[Job, str]]:
@@ -260,7 +260,7 @@ class Project:
         # On request: the code hashes of all tables take seconds.
         if name not in self._jobs:
             table = self.tables[name]
-            job = table.job(self.identities(table.tables), self.accepted)
+            job = table.job(self.identities(table.tables))
             self._jobs[name] = job, job.identity
         return self._jobs[name]
 
@@ -317,13 +317,12 @@ class Project:
             sections,
             runs=runs,
             tables=self.identities(tables),
-            accepted=self.accepted,
         )
 
     def figure_job(self, name: str) -> Job:
         """Return the job that draws a figure."""
         figure = self.figures[name]
-        module = figure.module or kinds()[self.kind_of[name]].module("figures")
+        module = figure.module or self.kinds[self.kind_of[name]].module("figures")
         sections = {**figure.sections, **self.size_section}
         return self._job(
             f"{module}:{figure.function or name}", sections, figure.tables, "figures.draw:draw"
@@ -346,6 +345,58 @@ class Project:
         """Return the job that writes a page of HTML."""
         page = self.html_pages[name]
         return self._job(page.function, page.sections, page.tables)
+
+    def can_make(self, function: str, name: str) -> bool:
+        """Return whether it has the study, table, figure or page of a name; an error where not."""
+        return bool(find_stage(function) or self.product_job(function, name))
+
+    def product_job(self, function: str, name: str) -> Job:
+        """Return the job by which a function makes the table, figure or page of a name."""
+        for products, job_of in (
+            (self.tables, self.table_job),
+            (self.figures, self.figure_job),
+            (self.pages, self.page_job),
+            (self.html_pages, self.html_page_job),
+        ):
+            if name in products and (job := job_of(name)).stage == function:
+                return job
+        raise RarefeatError(f"{function} makes no table, figure or page {name}")
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str], Cell]:
+        """Every cell by study and path, and what the cells that share a file have in common."""
+        return {
+            (name, shared.path): shared
+            for name, study in self.studies.items()
+            for cell in study.cells()
+            for depth in range(1, len(cell.axes) + 1)
+            for shared in [
+                cell if depth == len(cell.axes) else cell.restrict_to(*list(cell.values)[:depth])
+            ]
+        }
+
+    def stage_job(self, stage: Stage, name: str, cell: str = "", seeds: str = "") -> Job:
+        """Return the job of a stage for a study, the path of a cell, and a seed block."""
+        if cell and (name, cell) not in self.cells:
+            raise RarefeatError(f"{name} has no cell {cell}; see its grid in the config")
+        study = self.studies.get(name) or self.sections[stage.function.split(".")[1]]
+        place = self.cells[name, cell] if cell else None
+        return stage.job(name, study, place, seeds, self._user_files(name, seeds))
+
+    @cached_property
+    def _image_hashes(self) -> dict[str, dict[str, str]]:
+        return {}
+
+    def _user_files(self, name: str, seeds: str) -> dict[str, str]:
+        """Return the hashes of the user's files that a job of a study of images reads."""
+        study = self.studies.get(name)
+        if not isinstance(getattr(study, "data", None), ImageData):
+            return {}
+        if name not in self._image_hashes:
+            self._image_hashes[name] = image_hashes(study, self.results, name)
+        return self._image_hashes[name] | (
+            list_hashes(study, study.blocks()[seeds]) if seeds else {}
+        )
 
     @property
     def size_section(self) -> dict[str, str]:
@@ -387,7 +438,7 @@ class Project:
                     f" {MAX_SEED:,}, got {last:,}"
                 )
         claims = {f"claims_{paper}": paper for paper in self.papers}
-        merge_unique("targets", kinds(), self.studies, claims)
+        merge_unique("targets", self.kinds, self.studies, claims)
         merge_unique("pages", self.pages, self.html_pages)
         for label, names in {
             "table": self.tables,
@@ -498,8 +549,8 @@ def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, An
     return {name: item for items in by_kind.values() for name, item in items.items()}
 
 
-def parse(raw: dict, *folders: Path) -> Project:
-    """Return the project of a raw config, laid over the studies' own files.
+def merge(raw: dict, *folders: Path) -> dict:
+    """Return a config laid over the studies' own files, as one mapping of plain values.
 
     Parameters
     ----------
@@ -508,11 +559,6 @@ def parse(raw: dict, *folders: Path) -> Project:
         KIND.yaml.
     *folders : Path
         Folders of these files, of which the first that has one counts; config/studies by default.
-
-    Raises
-    ------
-    RarefeatError
-        With one line that names the keys, what is wrong and what is allowed.
     """
     allowed = [*TopLevelConfig.model_fields, *SHARED_STUDY_KEYS, "images", *kinds()]
     if wrong := sorted(map(str, set(raw) - set(allowed))):
@@ -520,11 +566,9 @@ def parse(raw: dict, *folders: Path) -> Project:
             f"config: {shorten_repr(wrong[0])[1:-1]}: unknown key{suggest(wrong[0], allowed)};"
             f" allowed are {', '.join(allowed)}"
         )
-    top = {key: raw[key] for key in TopLevelConfig.model_fields if key in raw}
-    shared = {key: raw[key] for key in (*SHARED_STUDY_KEYS, "images") if key in raw}
     size, most_seeds = raw.get("size"), raw.get("most_seeds")
-    sections, sizes = {}, set()
-    for name, kind in kinds().items():
+    merged, sizes = {key: raw[key] for key in allowed if key in raw}, set()
+    for name in kinds():
         candidates = [
             *(folder / f"{name}.yaml" for folder in folders or (STUDIES,)),
             SINGLE_FILE_STUDIES / f"{name}.yaml",
@@ -540,16 +584,36 @@ def parse(raw: dict, *folders: Path) -> Project:
             else defaults
         )
         section = merge_configs(section, changes) if isinstance(changes, dict) else changes
-        sections[name] = limit_seeds(kind.inherited(section, shared), most_seeds)
+        merged[name] = limit_seeds(section, most_seeds)
     if isinstance(size, str) and size and size not in sizes:
         raise RarefeatError(
             f"config: size: unknown size {shorten_repr(size)}{suggest(size, sizes)}; allowed are"
             f" {', '.join(sorted(sizes))}"
         )
+    return merged
+
+
+def parse(raw: dict, *folders: Path) -> Project:
+    """Return the project of a raw config (`merge`); RarefeatError with a line that names the key."""
+    return build(merge(raw, *folders), raw)
+
+
+def build(merged: dict, raw: dict, *only: str) -> Project:
+    """Return the project of a merged config, or of `only` some study kinds of it.
+
+    An error names the keys of `raw`.
+    """
+    of_kinds = {name: load_kind(name) for name in only} or kinds()
+    top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
+    shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}
+    sections = {
+        name: limit_seeds(kind.inherited(merged[name], shared), merged.get("most_seeds"))
+        for name, kind in of_kinds.items()
+    }
     model = create_model(
         "Config",
         __base__=TopLevelConfig,
-        **{name: (kind.section, ...) for name, kind in kinds().items()},
+        **{name: (kind.section, ...) for name, kind in of_kinds.items()},
     )
     try:
         config = model.model_validate(top | sections)
@@ -561,10 +625,48 @@ def parse(raw: dict, *folders: Path) -> Project:
                 " --directory"
             ) from error
         raise RarefeatError(f"config: {format_validation_error(error, model, raw)}") from error
-    typed = {name: getattr(config, name) for name in kinds()}
+    typed = {name: getattr(config, name) for name in of_kinds}
     results = f"{config.results}/{config.name}" if config.name else config.results
-    limits = config.size, config.most_seeds, config.store_gb
-    return Project(results, typed, *limits, config.name).check()
+    return Project(
+        results, typed, config.size, config.most_seeds, config.name, merged
+    ).check()
+
+
+MERGED = "config.yaml"
+"""File of a folder of results: the whole config of the last run, written as the run begins."""
+
+
+class PlainDumper(yaml.CSafeDumper):
+    """Writes what stands twice twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Return that nothing is named by a mark."""
+        return True
+
+
+def write_merged(project: Project) -> None:
+    """Write the whole config of a run into its folder of results."""
+    text = yaml.dump(dict(project.merged), Dumper=PlainDumper, sort_keys=False)
+    write_file(Path(project.results, MERGED), f"# Written by the run; change config/.\n{text}")
+
+
+def load_merged(results: str, function: str = "", name: str = "") -> Project:
+    """Return the project of the last run in a folder of results.
+
+    Of a job's function and name, only the study kind that it is of, where that is known by name:
+    the import of all thirteen takes longer than a short job.
+    """
+    text = Path(results, MERGED).read_text(encoding="utf-8")
+    merged = yaml.load(text, Loader=yaml.CSafeLoader)
+    package, *names = function.partition(":")[0].split(".")
+    only = names[:1] if package == "studies" else []
+    if package == "chain":
+        study = re.split(r"[.]|_(?:grid|summary|trends|trajectories)$", name)[0]
+        only = [kind for kind in NAMES if study in (merged[kind].get("studies") or {})]
+    with contextlib.suppress(RarefeatError):
+        if only and (project := build(merged, merged, *only)).can_make(function, name):
+            return project
+    return build(merged, merged)
 
 
 def check_omitted(kind: str, changes: Any, defaults: dict) -> None:

@@ -16,6 +16,7 @@ from rarefeat.config.cells import Cell, cell_path
 from rarefeat.config.images import ImageStudy
 from rarefeat.config.section import Section, dump_config
 from rarefeat.config.study import Study, merge_configs, share_defaults
+from rarefeat.run.code_hashes import parameters
 from rarefeat.run.job import Job, make_job
 
 ConfigSections = Mapping[str, Any]
@@ -33,8 +34,9 @@ class Stage:
     """MODULE:FUNCTION, called with `(inputs, job)`; it returns the content of each of `files`."""
     study: type
     """Type of the studies that run through this stage."""
-    job_config: Callable[[Any, Cell], ConfigSections | None]
-    """Config of the job of a cell, from `(study, cell)`; None where the cell has no such job."""
+    job_config: Callable[[Any, Cell], ConfigSections | None] | None
+    """Settings of the job of a cell, from `(study, cell)`, None where the cell has no such job; or
+    None, for those that the parameters of the function name."""
     files: tuple[str, ...]
     """FOLDER.SUFFIX of each file, the folder below that of results."""
     upstream: tuple["Stage", ...] = ()
@@ -47,6 +49,14 @@ class Stage:
     where a study has one."""
     rule: str = ""
     """Name of its rule; that of the function by default."""
+
+    def config_of(self, study: Any, cell: Cell | None) -> ConfigSections | None:
+        """Return the settings of the job of a cell; None where the cell has no such job."""
+        if self.job_config:
+            return self.job_config(study, cell)
+        config = settings_of(study, cell, parameters(self.function)[1:])
+        nothing_to_train = "untrained" not in config and config.get("arms") == []
+        return None if nothing_to_train else config
 
     @property
     def name(self) -> str:
@@ -105,7 +115,6 @@ class Stage:
         cell: Cell | None = None,
         block: str = "",
         extra: ConfigSections | None = None,
-        accepted: Iterable[Mapping[str, Any]] = (),
     ) -> Job:
         """Return the job of a cell and seed block.
 
@@ -121,15 +130,11 @@ class Stage:
             Seed block, FIRST-LAST.
         extra : ConfigSections, optional
             Hashes of the user's files that the job reads.
-        accepted : iterable of mapping, optional
-            Accepted code hashes, see `run.job.make_job`.
         """
-        config = {**(self.job_config(study, cell) or {}), **(extra or {})}
+        config = {**(self.config_of(study, cell) or {}), **(extra or {})}
         files = {folder: stage.function for stage in self.upstream for folder in stage.folders}
         upstream = lineage(self.upstream)
-        return make_job(
-            self.function, upstream, config, name, cell, block, files=files, accepted=accepted
-        )
+        return make_job(self.function, upstream, config, name, cell, block, files=files)
 
     def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
         """Yield the first cell, the seed block and the path of every file of a study in a folder.
@@ -145,7 +150,7 @@ class Stage:
         """
         paths = set()
         for cell in study.cells():
-            if self.job_config(study, cell) is not None:
+            if self.config_of(study, cell) is not None:
                 for block in study.blocks():
                     path = self.path(folder, name, cell, block)
                     if path not in paths:
@@ -154,12 +159,24 @@ class Stage:
 
     def expected_config(self, study: Any, cell: Cell) -> dict[str, Any]:
         """Return the config values that the file of a cell must have been made with."""
-        config = self.job_config(study, cell) or {}
+        config = self.config_of(study, cell) or {}
         return {
             name: dump_config(section)
             for name, section in config.items()
             if name not in self.not_compared
         }
+
+
+OF_CELL = {"arms": "trained", "untrained": "untrained"}
+"""Settings that a cell has, and not its study."""
+
+
+def settings_of(study: Any, cell: Cell | None, names: Iterable[str]) -> dict[str, Any]:
+    """Return the settings with some names, of a study and a cell."""
+    return {
+        name: getattr(cell, OF_CELL[name]) if name in OF_CELL else getattr(study, name)
+        for name in names
+    }
 
 
 def lineage(stages: Iterable[Stage]) -> tuple[str, ...]:
@@ -191,7 +208,7 @@ class Table:
     name it at once."""
     wrapper: str = ""
     """MODULE:FUNCTION that calls `function`, where its result is not a table yet
-    (run/execute_job.py)."""
+    (run/run.py)."""
 
     @property
     def cells_of(self) -> Any:
@@ -211,18 +228,16 @@ class Table:
         )
         return (*lineage((*self.files.values(), *self.upstream)), *dict.fromkeys(schemas))
 
-    def job(self, tables: Mapping[str, str], accepted: Iterable[Mapping[str, Any]] = ()) -> Job:
+    def job(self, tables: Mapping[str, str]) -> Job:
         """Return the job that writes it.
 
         Parameters
         ----------
         tables : mapping
             Identity of the job of each table that it is made from, by name.
-        accepted : iterable of mapping, optional
-            Accepted code hashes, see `run.job.make_job`.
         """
         files = {folder: stage.function for folder, stage in self.files.items()}
-        options = {"runs": self.wrapper, "tables": tables, "files": files, "accepted": accepted}
+        options = {"runs": self.wrapper, "tables": tables, "files": files}
         # A job that writes several tables checks each itself.
         schema = self.schema if self.rule == "tabulate" else ""
         return make_job(
@@ -435,7 +450,7 @@ def collected_table(schema: str, stage: Stage, folder: str, name: str, study: An
 SYNTHESISE = Stage(
     "chain.synthesise:stage",
     Study,
-    lambda study, cell: {"draws": study.draws, "data": study.data},
+    None,
     ("latents.safetensors",),
     axes=("eps_min",),
     rule="synthesise",
@@ -443,7 +458,7 @@ SYNTHESISE = Stage(
 PRETRAIN = Stage(
     "chain.pretrain:stage",
     Study,
-    lambda study, cell: study.pretrain_config(cell) if cell.trained else None,
+    None,
     ("encoders.safetensors", "trajectories.parquet"),
     (SYNTHESISE,),
     not_compared=("arms",),
@@ -452,7 +467,7 @@ PRETRAIN = Stage(
 PROBE = Stage(
     "chain.probe:stage",
     Study,
-    Study.probe_config,
+    None,
     ("probes.parquet",),
     (SYNTHESISE, PRETRAIN),
     not_compared=("arms", "untrained"),
@@ -497,16 +512,22 @@ images.smk."""
 
 
 def chain_tables(name: str, study: Study) -> dict[str, Table]:
-    """Return the tables of an encoder study and of each block of its grid, STUDY_...
+    """Return the tables of an encoder study and of each block of its grid.
 
-    And STUDY.BLOCK_...; one rule makes them.
+    STUDY_TABLE and STUDY.BLOCK_TABLE.
     """
-    files = {"probes": PROBE, "trajectories": PRETRAIN}
-    options = {"files": files, "study": name, "rule": f"aggregate_{name}"}
-    function, sections = "chain.aggregate:aggregate_study", {name: study.as_plain_study()}
+    parts = {name: study.as_plain_study()}
+    parts |= {f"{name}.{block}": parts[name].grid_block_study(block) for block in study.grid}
     return {
-        f"{prefix}_{table}": Table(f"chain.tables:{table.upper()}", function, sections, **options)
-        for prefix in (name, *(f"{name}.{block}" for block in study.grid))
+        f"{part}_{table}": Table(
+            f"chain.tables:{table.upper()}",
+            "chain.aggregate:aggregate",
+            {name: study_of_part},
+            {"probes": PROBE, "trajectories": PRETRAIN},
+            study=name,
+            rule="aggregate",
+        )
+        for part, study_of_part in parts.items()
         for table in ("grid", "summary", "trends", "trajectories")
     }
 

@@ -85,7 +85,7 @@ ENCODERS_READ = [
 READERS = {
     "encoders": [PROBE.function, *ENCODERS_READ],
     "latents": [PRETRAIN.function, PROBE.function],
-    "probes": ["chain.aggregate:aggregate_study"],
+    "probes": ["chain.aggregate:aggregate"],
     "trajectories": ["chain.aggregate:aggregate_trajectories"],
 }
 
@@ -117,10 +117,11 @@ class Chain:
                 run_cell(self.results, stage, "tiny", STUDY, self.cell, self.block)
                 return
         files = {"encoders": PRETRAIN} if name in ENCODERS_READ else {"trajectories": PRETRAIN}
-        if name.endswith("aggregate_study"):
+        if name.endswith(":aggregate"):
             files = {"probes": PROBE, "trajectories": PRETRAIN}
         job = Table("", name, {"tiny": STUDY}, files, study="tiny").job({})
-        run_stage(job, self.results, self.results / "tiny_grid.parquet")
+        number = 4 if name.endswith(":aggregate") else 1
+        run_stage(job, self.results, *(self.results / f"{i}.parquet" for i in range(number)))
 
 
 @pytest.fixture
@@ -153,7 +154,8 @@ def test_every_reader_takes_the_right_file_and_no_other(chain):
     for kind, readers in READERS.items():
         for reader in readers:
             chain.run(reader)
-        path, stage = chain.path(kind), MADE_BY[kind].function
+        path, module = chain.path(kind), MADE_BY[kind].function.partition(":")[0]
+        code = MADE_BY[kind].job("tiny", STUDY, chain.cell, chain.block).code
         right = path.read_bytes()
         others = {
             "cell": partial(path.write_bytes, chain.path(kind, other_cell).read_bytes()),
@@ -161,7 +163,7 @@ def test_every_reader_takes_the_right_file_and_no_other(chain):
             "study": partial(reworded, path, study="direct"),
             "config.draws": partial(reworded, path, config=job.config | {"draws": "other"}),
             "config.": partial(reworded, path, config={"other": 1}),
-            f"code.{stage}": partial(reworded, path, code=job.code | {stage: "0" * 16}),
+            f"code.{module}": partial(reworded, path, code=code | {module: "0" * 12}),
         }
         if kind != "latents":
             others["config.training"] = partial(

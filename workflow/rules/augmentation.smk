@@ -14,11 +14,11 @@ rule supervise:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        job=lambda wildcards: job_file(
-            SUPERVISE.job, "", AUGMENTATION, None, "", None, PROJECT.accepted
-        ),
+        *told(stage_job(SUPERVISE)),
+        function=SUPERVISE.function,
+        place="all",
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 def supervised_encoders(wildcards):
@@ -40,9 +40,11 @@ rule measure_augmentation:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        job=table_job(f"{{study}}.{TABLES[0]}"),
+        *told(lambda wildcards: PROJECT.table_job(f"{{study}}.{TABLES[0]}".format(**wildcards))),
+        function=lambda wildcards: PROJECT.tables[f"{{study}}.{TABLES[0]}".format(**wildcards)].function,
+        name=lambda wildcards: f"{{study}}.{TABLES[0]}".format(**wildcards),
     shell:
-        RUN_JOB
+        RUN_TABLES
 
 
 rule measure_image_views:
@@ -58,6 +60,8 @@ rule measure_image_views:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
     params:
-        job=table_job(f"{{study}}.{IMAGE_TABLES[0]}"),
+        *told(lambda wildcards: PROJECT.table_job(f"{{study}}.{IMAGE_TABLES[0]}".format(**wildcards))),
+        function=lambda wildcards: PROJECT.tables[f"{{study}}.{IMAGE_TABLES[0]}".format(**wildcards)].function,
+        name=lambda wildcards: f"{{study}}.{IMAGE_TABLES[0]}".format(**wildcards),
     shell:
-        RUN_JOB
+        RUN_TABLES

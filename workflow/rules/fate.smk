@@ -15,6 +15,8 @@ rule measure_fate:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
     params:
-        job=stage_job(MEASURE_FATE),
+        *told(stage_job(MEASURE_FATE)),
+        function=MEASURE_FATE.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE

@@ -23,9 +23,11 @@ rule train_detectors:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        job=stage_job(TRAIN),
+        *told(stage_job(TRAIN)),
+        function=TRAIN.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # Errors, growth, and linear heads of the trained detectors.
@@ -44,9 +46,11 @@ rule measure_detectors:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        job=stage_job(MEASURE_DETECTORS),
+        *told(stage_job(MEASURE_DETECTORS)),
+        function=MEASURE_DETECTORS.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # The scalar and the direct simulator at the same cells.
@@ -61,9 +65,11 @@ rule compare_simulators:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        job=stage_job(COMPARE),
+        *told(stage_job(COMPARE)),
+        function=COMPARE.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # Contrastive encoders between coarse and fine labels.
@@ -79,9 +85,11 @@ rule train_contrastive:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        job=stage_job(CROSS),
+        *told(stage_job(CROSS)),
+        function=CROSS.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # Label granularity on digits.
@@ -96,9 +104,11 @@ rule sweep_digits:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        job=stage_job(SWEEP_DIGITS),
+        *told(stage_job(SWEEP_DIGITS)),
+        function=SWEEP_DIGITS.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # Features of photographs, for clusters. Checkpoints are no output, as they must outlive a failure.
@@ -117,9 +127,11 @@ rule represent_photographs:
         runtime=scale_with_attempt(1440),
         gpu=gpus,
     params:
-        job=image_job(REPRESENT),
+        *told(stage_job(REPRESENT)),
+        function=REPRESENT.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 def clustered_features(wildcards):
@@ -145,6 +157,8 @@ rule sweep_photographs:
         runtime=scale_with_attempt(1440),
         gpu=gpus,
     params:
-        job=image_job(SWEEP_PHOTOGRAPHS),
+        *told(stage_job(SWEEP_PHOTOGRAPHS)),
+        function=SWEEP_PHOTOGRAPHS.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE

@@ -1,36 +1,8 @@
 # The stages of the studies of images: data set -> splits -> pretraining -> probes.
 # A cell is rho, split, width and arm.
 
-import functools
-
 from rarefeat.config.images import ImageData
-from rarefeat.images import input_hashes
 from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
-
-
-@functools.cache
-def image_hashes(study):
-    """Return the hash of the image files of a study, when a run is planned."""
-    return as_workflow_error(input_hashes.image_hashes, STUDIES[study], RESULTS, study)
-
-
-@functools.cache
-def list_hashes(study, block):
-    """Return the hashes of the lists of images that a seed block reads."""
-    return as_workflow_error(
-        input_hashes.list_hashes, STUDIES[study], STUDIES[study].blocks()[block]
-    )
-
-
-def image_job(stage):
-    """Return the param of a rule as `stage_job` does, for a job that reads the user's images."""
-    return stage_job(
-        stage,
-        lambda wildcards: (
-            image_hashes(wildcards.study)
-            | (list_hashes(wildcards.study, wildcards.seeds) if "seeds" in wildcards.keys() else {})
-        ),
-    )
 
 
 # The images of a data set as one file of tensors.
@@ -49,9 +21,11 @@ rule image_data:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(120),
     params:
-        job=image_job(IMAGE_DATA),
+        *told(stage_job(IMAGE_DATA)),
+        function=IMAGE_DATA.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # The images to pretrain on, for every seed of a block. All splits come before any training, so that
@@ -70,9 +44,11 @@ rule image_splits:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(10),
     params:
-        job=image_job(IMAGE_SPLITS),
+        *told(stage_job(IMAGE_SPLITS)),
+        function=IMAGE_SPLITS.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 def split_of_cell(wildcards):
@@ -100,9 +76,11 @@ rule pretrain_images:
         runtime=lambda wildcards, attempt: attempt * (1440 if gpus(wildcards) else 60),
         gpu=gpus,
     params:
-        job=image_job(IMAGE_PRETRAIN),
+        *told(stage_job(IMAGE_PRETRAIN)),
+        function=IMAGE_PRETRAIN.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # Linear, few-shot and nearest-neighbour probes of frozen encoders. They come before the next
@@ -125,6 +103,8 @@ rule probe_images:
         runtime=scale_with_attempt(60),
         gpu=gpus,
     params:
-        job=image_job(IMAGE_PROBE),
+        *told(stage_job(IMAGE_PROBE)),
+        function=IMAGE_PROBE.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE

@@ -17,9 +17,11 @@ rule choose_rate:
         runtime=scale_with_attempt(30),
         gpu=gpus,
     params:
-        job=stage_job(CHOOSE_RATE),
+        *told(stage_job(CHOOSE_RATE)),
+        function=CHOOSE_RATE.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # One learner at one frequency.
@@ -39,6 +41,8 @@ rule train_learner:
         runtime=scale_with_attempt(30),
         gpu=gpus,
     params:
-        job=stage_job(LEARN),
+        *told(stage_job(LEARN)),
+        function=LEARN.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE

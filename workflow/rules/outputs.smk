@@ -26,9 +26,11 @@ def make_stage_rule(stage):
             mem_mb=scale_with_attempt(2000),
             runtime=scale_with_attempt(60),
         params:
-            job=stage_job(stage),
+            *told(stage_job(stage)),
+            function=stage.function,
+            place=place_of,
         shell:
-            RUN_JOB
+            RUN_STAGE
 
 
 def make_group_rule(name, group):
@@ -48,9 +50,11 @@ def make_group_rule(name, group):
             mem_mb=scale_with_attempt(4000),
             runtime=scale_with_attempt(20),
         params:
-            job=table_job(group[0]),
+            *told(lambda wildcards: PROJECT.table_job(group[0])),
+            function=PROJECT.tables[group[0]].function,
+            name=group[0],
         shell:
-            RUN_JOB
+            RUN_TABLES
 
 
 def make_target(name, paths):
@@ -65,8 +69,8 @@ def make_target(name, paths):
             [f"<results>/{path}" for path in paths],
 
 
-# A table from the files of cells and from other tables.
 rule tabulate:
+    """Make a table from the files of cells and from other tables."""
     input:
         cells=cell_files(),
         tables=source_tables(),
@@ -80,6 +84,7 @@ rule tabulate:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
     params:
-        job=table_job(),
+        *told(lambda wildcards: PROJECT.table_job(wildcards.table)),
+        function=lambda wildcards: PROJECT.tables[wildcards.table].function,
     shell:
-        RUN_JOB
+        "rarefeat run {params.function} {wildcards.table} --output {output:q} > {log:q} 2>&1"

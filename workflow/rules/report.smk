@@ -12,6 +12,7 @@ def title_of(name):
 
 
 rule plot:
+    """Draw a figure from tables, for the screen and for print."""
     input:
         tables=lambda wildcards: tables(PROJECT.figures[wildcards.figure].tables),
     output:
@@ -31,13 +32,14 @@ rule plot:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        job=lambda wildcards: job_file(PROJECT.figure_job, wildcards.figure),
+        *told(lambda wildcards: PROJECT.figure_job(wildcards.figure)),
+        function=lambda wildcards: PROJECT.figure_job(wildcards.figure).stage,
     shell:
-        RUN_JOB
+        "rarefeat run {params.function} {wildcards.figure} --output {output:q} > {log:q} 2>&1"
 
 
-# A page as Markdown, and for the report as HTML with tables to sort and to filter.
 rule page:
+    """Write a page as Markdown, and for the report as HTML with tables to sort and filter."""
     input:
         tables=lambda wildcards: tables(
             {*PROJECT.pages[wildcards.page].tables, *PROJECT.pages[wildcards.page].shown}
@@ -58,12 +60,14 @@ rule page:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        job=lambda wildcards: job_file(PROJECT.page_job, wildcards.page),
+        *told(lambda wildcards: PROJECT.page_job(wildcards.page)),
+        function=lambda wildcards: PROJECT.page_job(wildcards.page).stage,
     shell:
-        RUN_JOB
+        "rarefeat run {params.function} {wildcards.page} --output {output:q} > {log:q} 2>&1"
 
 
 rule html_page:
+    """Write a page of HTML alone, for the report."""
     input:
         tables=lambda wildcards: tables(PROJECT.html_pages[wildcards.page].tables),
     output:
@@ -81,9 +85,10 @@ rule html_page:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        job=lambda wildcards: job_file(PROJECT.html_page_job, wildcards.page),
+        *told(lambda wildcards: PROJECT.html_page_job(wildcards.page)),
+        function=lambda wildcards: PROJECT.html_page_job(wildcards.page).stage,
     shell:
-        RUN_JOB
+        "rarefeat run {params.function} {wildcards.page} --output {output:q} > {log:q} 2>&1"
 
 
 rule all_claims:

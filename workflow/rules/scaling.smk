@@ -14,9 +14,11 @@ checkpoint lucky_sets:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        job=table_job("lucky_sets"),
+        *told(lambda wildcards: PROJECT.table_job("lucky_sets")),
+        function=PROJECT.tables["lucky_sets"].function,
+        name="lucky_sets",
     shell:
-        RUN_JOB
+        RUN_TABLES
 
 
 def encoders_of_trained_sizes(wildcards):
@@ -38,6 +40,8 @@ rule trained_sizes:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
     params:
-        job=table_job("scaling"),
+        *told(lambda wildcards: PROJECT.table_job("scaling")),
+        function=PROJECT.tables["scaling"].function,
+        name="scaling",
     shell:
-        RUN_JOB
+        RUN_TABLES

@@ -16,9 +16,11 @@ rule measure_selection:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
     params:
-        job=stage_job(MEASURE_SELECTION),
+        *told(stage_job(MEASURE_SELECTION)),
+        function=MEASURE_SELECTION.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # Masks by neuron on long-tailed digits.
@@ -33,6 +35,8 @@ rule digits_of_selection:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
     params:
-        job=stage_job(MEASURE_DIGITS),
+        *told(stage_job(MEASURE_DIGITS)),
+        function=MEASURE_DIGITS.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE

@@ -16,9 +16,11 @@ rule measure_two_layer:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
     params:
-        job=stage_job(MEASURE_TWO_LAYER),
+        *told(stage_job(MEASURE_TWO_LAYER)),
+        function=MEASURE_TWO_LAYER.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE
 
 
 # Trains at every learning rate of the search.
@@ -33,6 +35,8 @@ rule search_rates:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
     params:
-        job=stage_job(SEARCH),
+        *told(stage_job(SEARCH)),
+        function=SEARCH.function,
+        place=place_of,
     shell:
-        RUN_JOB
+        RUN_STAGE

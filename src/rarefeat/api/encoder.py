@@ -45,7 +45,7 @@ from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
 from rarefeat.project import Project
 from rarefeat.run.cli_helpers import progress_display
-from rarefeat.run.code_hashes import code_hash
+from rarefeat.run.code_hashes import module_hashes
 from rarefeat.run.job import Job, make_job
 from rarefeat.run.metadata import read_job_metadata
 from rarefeat.storage import sealed_files
@@ -640,7 +640,7 @@ def load_encoder(
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = sealed_files.read_table(trajectories, expected).to_pandas()
     is_arm = (table[list(only.model_dump())] == pd.Series(only.model_dump())).all(axis=1)
-    if job.code.get(PRETRAIN.function) != code_hash(PRETRAIN.function):
+    if job.code != module_hashes(*PRETRAIN.lineage):
         message = f"{encoders} was trained by other code than this; its dictionary may be another"
         warnings.warn(message, stacklevel=3)
     return build_encoder(tensors, job, only, seed, table[is_arm & (table["seed"] == seed)])

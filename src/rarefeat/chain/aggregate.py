@@ -315,24 +315,15 @@ def aggregate_trajectories(inputs: JobInputs, job: Job) -> pd.DataFrame:
     return trajectories_table(read_cells(inputs, "trajectories"), job.config_section(name, Study))
 
 
-def aggregate_study(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
-    """Make the tables of a study and of each block of its grid.
+def aggregate(inputs: JobInputs, study: Study) -> tuple[pd.DataFrame, ...]:
+    """Make the tables of a study, or of a block of its grid: grid, summary, trends, trajectories.
 
-    Inputs: the files of probes and trajectories of all cells. Config: the study by its name.
-    Output: tables STUDY_grid, STUDY_summary, STUDY_trends and STUDY_trajectories, and
-    STUDY.BLOCK_... for each block, by their names.
+    Inputs: the files of probes and trajectories of its cells.
     """
-    (name,) = job.config
-    study = job.config_section(name, Study)
-    probes, trajectories = read_cells(inputs, "probes"), read_cells(inputs, "trajectories")
-    tables = {}
-    for prefix, block in {
-        name: study,
-        **{f"{name}.{block}": study.grid_block_study(block) for block in study.grid},
-    }.items():
-        grid = grid_table(select_cells(probes, block))
-        tables[f"{prefix}_grid"] = grid
-        tables[f"{prefix}_summary"] = summary_table(grid)
-        tables[f"{prefix}_trends"] = trends_table(grid, block)
-        tables[f"{prefix}_trajectories"] = trajectories_table(trajectories, block)
-    return tables
+    grid = grid_table(select_cells(read_cells(inputs, "probes"), study))
+    return (
+        grid,
+        summary_table(grid),
+        trends_table(grid, study),
+        trajectories_table(read_cells(inputs, "trajectories"), study),
+    )

@@ -36,7 +36,6 @@ from rarefeat.core.training import (
     replicas_per_batch,
 )
 from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
 MOMENT_WINDOW_STEPS = 100
@@ -595,29 +594,17 @@ def have_all_diverged(weights: Tensor, loss: Tensor) -> bool:
     return bool(((weights.norm(dim=-1).amax(-1) > DIVERGED_NORM) | loss.isinf()).all())
 
 
-def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
-    """Train the arms of a job's cell and seeds.
+def stage(
+    inputs: JobInputs, draws: str, simulator: str, data: Data, training: Training, arms: list[Arm]
+) -> tuple[dict[str, Tensor], list[dict]]:
+    """Train the arms of a cell and seed block.
 
-    Inputs: `train` of the file of latents. Config: `draws`, `simulator`, `data`, `training`,
-    `arms`. Outputs: the tensors of `TrainedEncoder` as ARM/FIELD, and the rows of the trajectories.
-
-    Raises
-    ------
-    RarefeatError
-        If every replica of every arm has diverged.
+    Inputs: `train` of the file of latents. Outputs: the tensors of `TrainedEncoder` as ARM/FIELD,
+    and the rows of the trajectories. RarefeatError if every replica of every arm has diverged.
     """
-    namespace, kind, data = (
-        job.config_section("draws", str),
-        job.config_section("simulator", str),
-        job.config_section("data", Data),
-    )
-    training, arms, seeds = (
-        job.config_section("training", Training),
-        job.config_section("arms", list[Arm]),
-        job.seed_list,
-    )
+    job, seeds = inputs.job, inputs.job.seed_list
     (train,) = inputs.file("latents").tensors("train")
-    width = data.d1 if kind == "direct" else min(data.d1, data.d + training.m)
+    width = data.d1 if simulator == "direct" else min(data.d1, data.d + training.m)
     # A GPU takes the whole block at once; the cache of a CPU holds the tokens of a few replicas.
     size = replicas_per_batch(training.K, data.L, width) if training.device == "cpu" else len(seeds)
     chunks, trajectory = [], []
@@ -625,8 +612,8 @@ def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
         chunk = slice(first, first + size)
         label = f"{job.label} from seed {seeds[first]}"
         encoders, rows = pretrain(
-            namespace,
-            kind,
+            draws,
+            simulator,
             data,
             training,
             arms,

@@ -23,7 +23,6 @@ from rarefeat.core.randomness import Generators, generator, make_generators
 from rarefeat.core.simulators import Simulator, make_simulator, to_device
 from rarefeat.core.sparse_coding import aggregated_sign, regression_target
 from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
 CHUNK = 500
@@ -287,31 +286,28 @@ def _batched(rows: Tensor, K: int) -> Tensor:
     return rows[: len(rows) // K * K].view(-1, K, rows.shape[-1])
 
 
-def stage(inputs: JobInputs, job: Job) -> list[dict]:
-    """Measure the arms, trained or not, of a job's cell and seeds.
+def stage(
+    inputs: JobInputs,
+    draws: str,
+    simulator: str,
+    data: Data,
+    training: Training,
+    arms: list[Arm],
+    untrained: list[Arm],
+) -> list[dict]:
+    """Measure the arms of a cell and seed block, trained or not: a row for each seed and arm.
 
     Inputs: probe and test pairs of the file of latents; weights, bias and loss of every trained
-    arm. Config: `draws`, `simulator`, `data`, `training`, `arms` (trained), `untrained`. Output: a
-    row for each seed and arm.
+    arm.
     """
-    kind, data, training = (
-        job.config_section("simulator", str),
-        job.config_section("data", Data),
-        job.config_section("training", Training),
-    )
-    trained, untrained_arms, sigma = (
-        job.config_section("arms", list[Arm]),
-        job.config_section("untrained", list[Arm]),
-        job.cell["sigma"],
-    )
+    job, sigma = inputs.job, inputs.job.cell["sigma"]
     names = [f"{use}_{name}" for use in ("probe", "test") for name in DISTRIBUTIONS]
     latents = dict(zip(names, inputs.file("latents").tensors(*names), strict=True))
-    file = inputs.file("encoders") if trained else None
+    file = inputs.file("encoders") if arms else None
     encoders = {
-        arm.label: tuple(file.tensors(*(f"{arm.label}/{name}" for name in TRAINED)))
-        for arm in trained
+        arm.label: tuple(file.tensors(*(f"{arm.label}/{name}" for name in TRAINED))) for arm in arms
     }
-    point = data, training, [*trained, *untrained_arms], sigma, job.seed_list
-    rows = probe(job.config_section("draws", str), kind, *point, latents, encoders, job.label)
-    keys = {**job.cell, "nsr": sigma**2 * data.d1, "simulator": kind}
+    point = data, training, [*arms, *untrained], sigma, job.seed_list
+    rows = probe(draws, simulator, *point, latents, encoders, job.label)
+    keys = {**job.cell, "nsr": sigma**2 * data.d1, "simulator": simulator}
     return [keys | row for row in rows]

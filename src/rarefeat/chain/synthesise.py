@@ -12,7 +12,6 @@ from rarefeat.core import stream_names
 from rarefeat.core.randomness import generator
 from rarefeat.core.sparse_coding import balancing_weights, frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
-from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
 
 
@@ -62,14 +61,6 @@ def synthesise(namespace: str, data: Data, eps_min: float, seeds: list[int]) -> 
     return tensors
 
 
-def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
-    """Draw the latent pairs of a job's eps_min and seeds.
-
-    Inputs: none. Config: `draws`, `data`. Output: the tensors of `synthesise`.
-    """
-    return synthesise(
-        job.config_section("draws", str),
-        job.config_section("data", Data),
-        job.cell["eps_min"],
-        job.seed_list,
-    )
+def stage(inputs: JobInputs, draws: str, data: Data) -> dict[str, Tensor]:
+    """Draw the latent pairs of one eps_min and seed block: the tensors of `synthesise`."""
+    return synthesise(draws, data, inputs.job.cell["eps_min"], inputs.job.seed_list)

@@ -41,6 +41,11 @@ class Cell:
         """The arms with a training."""
         return [arm for arm in self.arms if arm.trained]
 
+    @property
+    def untrained(self) -> list[Any]:
+        """The arms without one."""
+        return [arm for arm in self.arms if not arm.trained]
+
     def restrict_to(self, *axes: str) -> "Cell":
         """The cell on some of the axes alone, as what several cells share has it."""
         return Cell(tuple((axis, value) for axis, value in self.axes if axis in axes))

@@ -5,6 +5,7 @@ are in datasets.py.
 """
 
 import gzip
+import importlib.util
 import io
 import itertools
 import os
@@ -212,15 +213,17 @@ def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
 
     Of each class, in the bundled order, every third image is a test image.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
+    # The file itself, as the import of sklearn.datasets takes two seconds of every plan.
+    spec = importlib.util.find_spec("sklearn")
+    if spec is None:
         raise RarefeatError(
             "data.format: digits come with scikit-learn, which is missing; pip install scikit-learn"
-        ) from error
-    digits = load_digits()
-    images = np.round(digits.images * 255 / 16).astype(np.uint8)[:, None].repeat(3, axis=1)
-    labels = digits.target.astype(np.int64)
+        )
+    path = Path(spec.submodule_search_locations[0], "datasets/data/digits.csv.gz")
+    rows = np.loadtxt(gzip.open(path, "rt"), delimiter=",")
+    images = np.round(rows[:, :-1].reshape(-1, 8, 8) * 255 / 16)
+    images = images.astype(np.uint8)[:, None].repeat(3, axis=1)
+    labels = rows[:, -1].astype(np.int64)
     test = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         test[np.flatnonzero(labels == label)[2::3]] = True

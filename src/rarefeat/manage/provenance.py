@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.metadata import find_job, read_origin
+from rarefeat.run.metadata import read_origin
 from rarefeat.storage.origin import KEY
 from rarefeat.storage.sealed_files import SEAL
 
@@ -21,12 +21,10 @@ INTERMEDIATE = re.compile(r"seeds=\d+-\d+\.(safetensors|parquet)")
 
 
 def show(path: str | Path) -> str:
-    """Format what made a file: its metadata, with config and code from the file of its job."""
+    """Format what made a file: its metadata."""
     if not Path(path).exists():
         raise RarefeatError(f"{path} does not exist{suggest_files(Path(path))}")
     origin = read_origin(path)
-    if {"name", "stage"} <= origin.keys() and (job := find_job(path, origin)):
-        origin |= {"config": job.config, "code": job.code}
     return json.dumps(origin, indent=2, ensure_ascii=False)
 
 

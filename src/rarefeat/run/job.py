@@ -1,16 +1,12 @@
-"""A job: its stage, study, cell and seeds, the config values that it reads.
+"""A job: its function, study, cell and seeds, the settings that it reads, the hashes of its modules.
 
-Hashes of the code that it depends on.
-
-The workflow writes it to a file, `jobs/FUNCTION-HASH.json` below the folder of results, whose path
-is a parameter of the rule: Snakemake reruns a job where any of it changes. The files that a job
-writes name it, and jobs that read them check that.
+It is made from the config where it is needed, in the plan and in the job, and is in no file but in
+the metadata of those that the job writes, which jobs that read them check.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -18,19 +14,21 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from rarefeat.config.cells import Cell
 from rarefeat.config.section import Section, dump_config, format_validation_error
 from rarefeat.core.errors import RarefeatError
-from rarefeat.run.code_hashes import (
-    accepted_hash,
-    code_hash,
-    hash_texts,
-    is_excluded,
-    iter_strings,
-    registry_entries,
-)
+from rarefeat.run.code_hashes import hash_texts, is_excluded, module_hashes, user_code
 from rarefeat.storage.origin import drop_neutral_keys
-from rarefeat.storage.sealed_files import atomic_write
 
-FOLDER = "jobs"
-"""Folder of the files of jobs, below that of results."""
+
+def flat(value: Any, name: str = "") -> list[str]:
+    """Return settings as texts, one for each key, as `training.eta=0.1`."""
+    if isinstance(value, dict) and value:
+        return [
+            text
+            for key, item in drop_neutral_keys(value).items()
+            for text in flat(item, f"{name}.{key}".lstrip("."))
+        ]
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return [text for i, item in enumerate(value) for text in flat(item, f"{name}.{i}")]
+    return flat(dump_config(value), name) if isinstance(value, Section) else [f"{name}={value}"]
 
 
 class Job(BaseModel):
@@ -42,14 +40,14 @@ class Job(BaseModel):
     """MODULE:FUNCTION, from the package's root."""
     runs: str = ""
     """MODULE:FUNCTION that calls it, where its result needs more before it is written
-    (run/execute_job.py)."""
+    (run/run.py)."""
     study: str = ""
     cell: dict[str, float | int | str] = {}
     seeds: str = ""
     """FIRST-LAST."""
     config: dict[str, Any] = {}
     code: dict[str, str] = {}
-    """Hash of the stage's code, and of the stages upstream."""
+    """Hash of each module of its function, and of those upstream."""
     table_schema: str = ""
     """MODULE:NAME of the schema of the one table that it writes, checked when it is written."""
     tables: dict[str, str] = {}
@@ -103,28 +101,6 @@ class Job(BaseModel):
         first, _, last = self.seeds.partition("-")
         return list(range(int(first), int(last or first) + 1))
 
-    def write(self, results: str | Path) -> str:
-        """Write its file below a folder of results, unless it is there; return the path."""
-        path = Path(results, FOLDER, f"{self.stage.partition(':')[2]}-{self.identity}.json")
-        # Jobs of one identity may differ in keys that rerun nothing.
-        if not path.exists() or path.read_text(encoding="utf-8") != self.to_json:
-            # A plan writes a thousand of them, and each can be written again.
-            with atomic_write(path, durable=False) as temporary:
-                temporary.write_text(self.to_json, encoding="utf-8")
-        return str(path)
-
-
-def read_job_file(path: str | Path) -> Job:
-    """Read the file of a job; RarefeatError where it is missing or damaged."""
-    try:
-        return Job.model_validate_json(Path(path).read_bytes())
-    except OSError as error:
-        raise RarefeatError(f"cannot read {path}: {error.strerror}; run snakemake again") from error
-    except ValidationError as error:
-        raise RarefeatError(
-            f"{path}: {format_validation_error(error)}; delete it and run snakemake again"
-        ) from error
-
 
 def make_job(
     stage: str,
@@ -137,7 +113,6 @@ def make_job(
     table_schema: str = "",
     tables: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
-    accepted: Iterable[Mapping[str, Any]] = (),
 ) -> Job:
     """Return a job with the config values that it reads and the hashes of its code.
 
@@ -161,21 +136,13 @@ def make_job(
         Identity of the job of each table that it reads, by name.
     files : mapping, optional
         Function of the stage of the cell files that it reads, by folder.
-    accepted : iterable of mapping, optional
-        Code hashes that stand for others (`code_hashes.read_accepted`).
     """
-    values, names = {}, set()
-    for name, section in config.items():
-        values[name], texts = plain_values(vars(section) if is_dataclass(section) else section)
-        names |= texts
+    values = {
+        name: dump_config(vars(section) if is_dataclass(section) else section)
+        for name, section in config.items()
+    }
     stages = (*upstream, stage, *([runs] if runs and not is_excluded(runs) else []))
-    try:
-        hashes = {
-            name: accepted_hash(code_hash(name), name, accepted)
-            for name in (*stages, *registry_entries(stages, names))
-        }
-    except LookupError as error:
-        raise RarefeatError(f"{error.args[0]}; check the declaration of its study") from error
+    hashes = module_hashes(*stages) | user_code(values)
     # In the order of names, so that no result depends on the order of keys in a config.
     values = json.loads(json.dumps(values, sort_keys=True))
     axes = cell.values if cell else {}
@@ -191,25 +158,3 @@ def make_job(
         code=hashes,
         **reads,
     )
-
-
-PLAIN: dict[int, tuple[Section, Any, frozenset[str]]] = {}
-"""Plain values of sections by their identity; the section is kept, so that no other takes its
-identity."""
-
-
-def plain_values(section: Any) -> tuple[Any, frozenset[str]]:
-    """Return plain values of a section of the config and the texts in them.
-
-    Once for each, as cells share sections.
-    """
-    if isinstance(section, list):
-        items = [plain_values(item) for item in section]
-        return [values for values, _ in items], frozenset().union(*(texts for _, texts in items))
-    if not isinstance(section, Section):
-        values = dump_config(section)
-        return values, frozenset(iter_strings(values))
-    if id(section) not in PLAIN:
-        values = dump_config(section)
-        PLAIN[id(section)] = section, values, frozenset(iter_strings(values))
-    return PLAIN[id(section)][1:]

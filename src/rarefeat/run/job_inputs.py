@@ -11,6 +11,7 @@ import pandas as pd
 
 from rarefeat.config.cells import Cell
 from rarefeat.registry import find_stage
+from rarefeat.run.code_hashes import module_hashes
 from rarefeat.run.job import Job
 from rarefeat.run.metadata import read_job_metadata, read_product
 from rarefeat.storage.sealed_files import read_table
@@ -81,7 +82,7 @@ class JobInputs(dict[str, pd.DataFrame]):
             study = self.job.config_section(
                 name if name in self.job.config else next(iter(self.job.config)), stage.study
             )
-        code = {function: self.job.code.get(function) for function in stage.lineage}
+        code = module_hashes(*stage.lineage)
         for cell, block, path in stage.files_of(name, study, folder):
             says = {
                 "study": name,
@@ -106,7 +107,7 @@ class JobInputs(dict[str, pd.DataFrame]):
         config = {
             name: section for name, section in job.config.items() if name in (shared or job.config)
         }
-        says = {"study": job.study, "config": config, "code": {function: job.code.get(function)}}
+        says = {"study": job.study, "config": config, "code": module_hashes(*stage.lineage)}
         return CellFile(
             job.cell_object, job.seed_list, path, says | stage.identify(job.cell_object, job.seeds)
         )

@@ -1,8 +1,8 @@
 """Metadata of tables, figures and pages: what made each.
 
 One short JSON under the key `rarefeat` of a Parquet file or a PNG, in the Keywords of a PDF, and in
-a comment at the end of a page. It names the job by its identity; the whole config and the hashes of
-the code are in the file of the job, below `jobs/` in the results. It holds no date, so that the
+a comment at the end of a page. It names the job by its identity; a table also holds its
+settings and the hashes of its modules. It holds no date, so that the
 same machine gives the same bytes.
 """
 
@@ -25,7 +25,7 @@ from rarefeat.config.model import Data
 from rarefeat.config.study import serves_native_step
 from rarefeat.core.errors import RarefeatError
 from rarefeat.run.code_hashes import hash_texts
-from rarefeat.run.job import Job, read_job_file
+from rarefeat.run.job import Job
 from rarefeat.storage.origin import KEY, drop_neutral_keys
 from rarefeat.storage.sealed_files import BLANK, SEAL, read_table, verify, write_file, write_table
 
@@ -93,7 +93,11 @@ def kernels(section: Any) -> set[str]:
 def identify(job: Job) -> dict[str, Any]:
     """Return what identifies a job: its stage, its identity and the hash of its config."""
     config = json.dumps(drop_neutral_keys(job.config), sort_keys=True)
-    return {"stage": job.stage, "job": job.identity, "config": hash_texts(config.encode())[:16]}
+    return {
+        "stage": job.stage,
+        "job": job.identity,
+        "config": hash_texts(config.encode())[:16],
+    }
 
 
 def build_origin(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
@@ -199,20 +203,6 @@ def read_origin(path: str | Path) -> dict[str, Any]:
         if (origin := read_job_metadata(path)) is not None:
             return origin
     raise RarefeatError(f"{path} has no metadata of this workflow")
-
-
-def find_job(path: str | Path, origin: Mapping[str, Any]) -> Job | None:
-    """Read the job of a product from the folder `jobs` of its results.
-
-    None where its file is gone.
-    """
-    name = origin["stage"].partition(":")[2]
-    for folder in Path(path).absolute().parents[:2]:
-        for file in sorted(folder.glob(f"jobs/{name}-*.json")):
-            job = read_job_file(file)
-            if job.identity == origin["job"]:
-                return job
-    return None
 
 
 def read_job_metadata(path: Path) -> dict[str, Any] | None:
