@@ -4,6 +4,7 @@ import pytest
 import torch
 from conftest import pretrain_arm, seeded, tiny_data, tiny_training
 
+from rarefeat.chain import loop
 from rarefeat.chain import pretrain as stage
 from rarefeat.chain.synthesise import synthesise
 from rarefeat.config.model import Arm
@@ -23,9 +24,9 @@ def together(arms, T=8):
 def test_arms_share_training_until_masks_differ(monkeypatch):
     steps = []
     monkeypatch.setattr(
-        stage,
+        loop,
         "apply_step",
-        lambda *args, update=stage.apply_step: steps.append(args) or update(*args),
+        lambda *args, update=loop.apply_step: steps.append(args) or update(*args),
     )
     arms = [
         Arm(arm="dense"),

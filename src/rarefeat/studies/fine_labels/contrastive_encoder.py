@@ -15,21 +15,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.core.arms import ARMS, PruningContext
+from rarefeat.chain import loop
+from rarefeat.chain.loop import Batch, Change, View
+from rarefeat.core.arms import ARMS
 from rarefeat.core.bias import BiasContext, follow
 from rarefeat.core.encoder import embed, pre_activations
 from rarefeat.core.errors import RarefeatError
 from rarefeat.core.neurons import absolute_cosines
+from rarefeat.core.randomness import draw
 from rarefeat.core.simulators import DirectSimulator
 from rarefeat.core.thresholds import PURE_COSINE
-from rarefeat.core.training import (
-    apply_mask,
-    apply_step,
-    batch_loss,
-    forward,
-    initial_state,
-    loss_gradient,
-)
+from rarefeat.core.training import Kernel, TrainState, batch_loss, forward, loss_gradient
 from rarefeat.run.cli_helpers import progress
 from rarefeat.run.job import Job
 from rarefeat.run.job_inputs import JobInputs
@@ -108,93 +104,94 @@ def dictionary(data: HierarchicalData, S: int) -> Tensor:
     return torch.eye(data.d)[:, : data.features].expand(S, -1, -1)
 
 
+class CrossingSource:
+    """Fresh pairs of hierarchical samples, with patches for tokens and without attention."""
+
+    uniforms = bias_rule = None
+
+    def __init__(
+        self, data: HierarchicalData, training: ContrastiveSettings, pair: Pair, seeds: list[int],
+        draws: str,
+    ):  # fmt: skip
+        purposes = ("crossing weights", "crossing batches", "crossing pairs", "crossing noise")
+        weights, *self.streams = (streams(purpose, seeds, draws) for purpose in purposes)
+        self.data, self.training, self.pair = data, training, pair
+        self.simulator = DirectSimulator(dictionary(data, len(seeds)), training.m)
+        self.kernel = Kernel(self.simulator, None, forward, loss_gradient)
+        self.n_minority = 2 * data.k
+        self.weights = training.sigma_0 * draw(torch.randn, weights, training.m, data.d)
+
+    def draw(self) -> Batch:
+        """Draw a batch; an arm without a bias is linear in the patches, and gets their sum."""
+        batches, pairs, noise = self.streams
+        first = draw_easy(self.data, self.training.K, batches)
+        second = draw_partners(self.pair, self.data, first, pairs)
+        patches = torch.cat([add_noise(self.data, one, noise) for one in (first, second)], 1)
+        return Batch(patches, summed=patches.sum(2, keepdim=True))
+
+
+class LogitMask:
+    """An arm of the crossing: a mask of the logits, and a bias that follows the norms from T1 on."""
+
+    reads_moments = False
+
+    def __init__(self, arm: CrossingArm, d: int):
+        self.arm, self.d, self.label, self.rule = arm, d, arm.label, ARMS[arm.arm].rule
+
+    def change(self, view: View) -> Change:
+        """Return its mask and its bias."""
+        mask = self.rule(view.context._replace(alpha=self.arm.alpha)) if self.rule else None
+        return Change(mask, "masked_keys", bias_rule=self.bias)
+
+    def bias(self, context: BiasContext) -> Tensor:
+        """Return the bias, as the rule `follow` of the core."""
+        bias = follow(context.norms, self.d, self.arm.bias)
+        return torch.where((context.T1 >= 0)[:, None], bias, context.bias)
+
+    def after(self, state: TrainState) -> TrainState:
+        """Return the state as it is."""
+        return state
+
+
+class LastStep:
+    """Recorder of the encoders after T steps, with loss and mask of the last batch."""
+
+    def __init__(self, training: ContrastiveSettings):
+        self.training, self.seen, self.encoders = training, {}, {}
+
+    def before(self, view: View, changes: dict[str, Change]) -> None:
+        """Keep loss and mask of the last batch."""
+        self.step = view.context.step
+        if self.step == self.training.T - 1:
+            loss = batch_loss(view.dense, self.training)
+            for label, change in changes.items():
+                mask = torch.zeros(len(loss), 1) if change.mask is None else change.mask.float()
+                self.seen[label] = loss, mask.mean(-1)
+
+    def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
+        """Keep the encoders; RarefeatError if weights are no longer finite."""
+        for label in labels:
+            if state.diverged.any():
+                step = self.step + 1
+                raise RarefeatError(f"{DIVERGED}: the contrastive arm {label} at step {step}")
+            if label in self.seen:
+                self.encoders[label] = ContrastiveEncoder(
+                    state.weights, state.bias, *self.seen[label]
+                )
+
+
 def train(
-    data: HierarchicalData,
-    training: ContrastiveSettings,
-    pair: Pair,
-    arms: list[CrossingArm],
-    seeds: list[int],
-    draws: str = DRAWS,
-) -> dict[str, ContrastiveEncoder]:
+    data: HierarchicalData, training: ContrastiveSettings, pair: Pair, arms: list[CrossingArm],
+    seeds: list[int], draws: str = DRAWS,
+) -> dict[str, ContrastiveEncoder]:  # fmt: skip
     """Train all arms on the same fresh easy samples, by eq. (1)-(5) and Algorithm 1.
 
-    A mask acts on the logits alone (eq. 5). From the step `bias_from` on the bias follows the
-    norms, as the rule `follow` of the core. An arm without a bias is linear in the sum of the
-    patches, hence gets the sum as its input.
-
-    Parameters
-    ----------
-    data : HierarchicalData
-        Distribution of the samples.
-    training : ContrastiveSettings
-        Settings.
-    pair : {"views", "subclass", "superclass"}
-        Kind of positive pair.
-    arms : list of CrossingArm
-        Arms.
-    seeds : list of int
-        Seeds.
-    draws : str
-        Namespace of the random streams.
-
-    Returns
-    -------
-    dict of str to ContrastiveEncoder
-        Encoders by label of the arm.
-
-    Raises
-    ------
-    RarefeatError
-        If weights are no longer finite.
+    A mask acts on the logits alone (eq. 5). RarefeatError if weights are no longer finite.
     """
-    purposes = ("crossing weights", "crossing batches", "crossing pairs", "crossing noise")
-    weight_rngs, batch_rngs, pair_rngs, noise_rngs = (
-        streams(purpose, seeds, draws) for purpose in purposes
-    )
-    simulator = DirectSimulator(dictionary(data, len(seeds)), training.m)
-    weights = torch.stack([torch.randn(training.m, data.d, generator=rng) for rng in weight_rngs])
-    initial = initial_state(training.sigma_0 * weights)
-    states, encoders, no_mask = {arm.label: initial for arm in arms}, {}, torch.zeros(len(seeds))
-    for step in range(training.T):
-        first = draw_easy(data, training.K, batch_rngs)
-        second = draw_partners(pair, data, first, pair_rngs)
-        patches = torch.cat(
-            [add_noise(data, samples, noise_rngs) for samples in (first, second)], 1
-        )
-        sums = patches.sum(2, keepdim=True)
-        for arm in arms:
-            state = states[arm.label]
-            x = patches if state.bias.any() else sums
-            dense, rule, mask = forward(x, state), ARMS[arm.arm].rule, None
-            if rule:
-                mask = rule(
-                    PruningContext(
-                        state.weights, simulator.dictionary, 2 * data.k, arm.alpha, step=step
-                    )
-                )
-            masked = dense if mask is None else apply_mask(dense, mask, x, state)
-
-            def bias_rule(context: BiasContext, share: float = arm.bias) -> Tensor:
-                bias = follow(context.norms, data.d, share)
-                return torch.where((context.T1 >= 0)[:, None], bias, context.bias)
-
-            gradient = loss_gradient(dense, masked, state.bias, training, "masked_keys")
-            next_state = apply_step(
-                simulator, state, gradient, x, training, training.bias_from, bias_rule, step
-            )
-            if next_state.diverged.any():
-                raise RarefeatError(
-                    f"{DIVERGED}: the contrastive arm {arm.label} at step {step + 1}"
-                )
-            states[arm.label] = next_state
-            if step == training.T - 1:
-                encoders[arm.label] = ContrastiveEncoder(
-                    next_state.weights,
-                    next_state.bias,
-                    batch_loss(dense, training),
-                    no_mask if mask is None else mask.float().mean(-1),
-                )
-    return encoders
+    source, recorder = CrossingSource(data, training, pair, seeds, draws), LastStep(training)
+    own = [LogitMask(arm, data.d) for arm in arms]
+    loop.train(source, training, own, recorder, training.bias_from, look_at_end=False)
+    return recorder.encoders
 
 
 def embed_samples(

@@ -1,11 +1,6 @@
-"""Contrastive training under the interventions of a sweep.
+"""The interventions of a sweep, as arms of the training loop (chain/loop.py).
 
-The steps are those of the chain (imbalance_and_pruning, eq. (1)-(5)), with other masks, biases and
-gates. The arms dense, norm, random, largest and those of the oracles have the encoders of the
-chain to the last bit; a test asserts it.
-
-Purposes of the random streams, in the namespace `draws`: train, weights, noise, complement, random
-mask and the order of batches, as in the chain; revived.
+Purposes of the random streams, in the namespace `draws`: train, those of `PairSource`, revived.
 """
 
 from functools import partial
@@ -14,14 +9,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rarefeat.chain import loop
 from rarefeat.chain.critical_frequency import TrainingPoint
-from rarefeat.chain.pretrain import batches
+from rarefeat.chain.loop import Change, PairSource, View
 from rarefeat.config.model import Training
 from rarefeat.core import arms as rules
-from rarefeat.core.activation_moments import Moments, batch_moments, update_running_moments
+from rarefeat.core.activation_moments import Moments
 from rarefeat.core.batch_invariant import matmul
 from rarefeat.core.bias import BiasContext, follow
-from rarefeat.core.contrastive import probabilities
 from rarefeat.core.encoder import embed
 from rarefeat.core.neurons import absolute_cosines, feature_share
 from rarefeat.core.pruning import mask_smallest
@@ -30,22 +25,12 @@ from rarefeat.core.simulators import (
     Generators,
     ReducedSimulator,
     chi_variables,
-    make_simulator,
     robust_cholesky,
     standard_normals,
 )
 from rarefeat.core.sparse_coding import frequencies, latent_pairs
 from rarefeat.core.theory import activation_probability
-from rarefeat.core.training import (
-    ForwardOutput,
-    TrainState,
-    apply_mask,
-    apply_step,
-    batch_loss,
-    initial_state,
-    make_kernel,
-)
-from rarefeat.run.cli_helpers import progress
+from rarefeat.core.training import TrainState, batch_loss
 from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.scores import SILENT_LAST, compute_score, effective_rate
 
@@ -61,29 +46,15 @@ CORE_RULES = {
 
 
 class ArmReplicas(NamedTuple):
-    """S replicas of one arm."""
+    """S replicas of one arm at T."""
 
     state: TrainState
-    """State in the coordinates of the simulator `reduced`."""
-    previous_norms: Tensor
-    """||w_i|| a step before, (S, m)."""
-    at_T1: Tensor
-    """Metrics of the rare feature at T1, (S, 3), NaN until then.
-
-    Largest cosine, second largest cosine, and fraction of the strength of all features.
-    """
-    mean: Moments | None
-    """Running mean of the moments; None for an arm that reads none."""
-    chosen: Tensor
-    """Neurons that the rule chose last, bool (S, m)."""
-    idle: Tensor
-    """Batches in a row in which no sample opened the gate of a neuron, (S, m)."""
-    young: Tensor
-    """Neurons that were re-initialised and have no bias yet, bool (S, m)."""
-    revivals: Tensor
-    """Number of neurons that were re-initialised so far, (S,)."""
-    loss: Tensor
-    """Unmasked InfoNCE of the batch of the last step, (S,)."""
+    at_T1: Tensor  # (S, 3), NaN until then: the rare feature's two largest cosines and its strength
+    chosen: Tensor  # neurons that the rule chose last, bool (S, m)
+    idle: Tensor  # batches in a row in which no sample opened the gate of a neuron, (S, m)
+    young: Tensor  # neurons that were re-initialised and have no bias yet, bool (S, m)
+    revivals: Tensor  # number of neurons that were re-initialised so far, (S,)
+    loss: Tensor  # unmasked InfoNCE of the batch of the last step, (S,)
 
 
 class ScoredState(NamedTuple):
@@ -96,22 +67,7 @@ class ScoredState(NamedTuple):
 
 
 def latents(draws: str, point: TrainingPoint, seeds: list[int]) -> Tensor:
-    """Draw the training pairs, those of the chain.
-
-    Parameters
-    ----------
-    draws : str
-        Namespace of the random streams.
-    point : TrainingPoint
-        Data and frequency.
-    seeds : list of int
-        Seeds.
-
-    Returns
-    -------
-    int8 Tensor of shape (S, N, 2, L, d)
-        Latents of both views.
-    """
+    """Draw the training pairs, those of the chain: int8 (S, N, 2, L, d)."""
     data = point.data
     chance = activation_probability(frequencies(data.d, data.minority, point.eps_min), data.C)
     return torch.stack(
@@ -119,229 +75,132 @@ def latents(draws: str, point: TrainingPoint, seeds: list[int]) -> Tensor:
     )
 
 
-def train(
-    draws: str,
-    point: TrainingPoint,
-    arms: list[Intervention],
-    scored: list[int],
-    memory: int,
-    patience: int,
-    seeds: list[int],
-    label: str = "train",
-) -> tuple[dict[str, ArmReplicas], list[ScoredState], Tensor]:
-    """Train every arm on the same tokens.
+class InterventionArm:
+    """An intervention with what it remembers: neurons that it chose, silent and young ones."""
 
-    The result of an arm and seed does not depend on the other arms, nor on the other seeds.
+    def __init__(
+        self, arm: Intervention, point: TrainingPoint, source: PairSource, patience: int,
+        scored: bool, revived: Generators,
+    ):  # fmt: skip
+        self.arm, self.point, self.source, self.label = arm, point, source, arm.label
+        self.patience, self.revived = patience, revived
+        by_score = bool(arm.mask) and arm.mask not in CORE_RULES
+        self.reads_moments = scored or by_score or bool(arm.threshold)
+        S, m, _ = source.weights.shape
+        self.chosen = self.young = torch.zeros(S, m, dtype=torch.bool)
+        self.idle, self.revivals = torch.zeros(S, m), torch.zeros(S)
 
-    Parameters
-    ----------
-    draws : str
-        Namespace of the random streams.
-    point : TrainingPoint
-        Data, training and noise.
-    arms : list of Intervention
-        Arms.
-    scored : list of int
-        Steps at which the arm `dense` is recorded with its moments.
-    memory : int
-        Steps of the running mean.
-    patience : int
-        Batches without an open gate after which a neuron is silent.
-    seeds : list of int
-        Seeds.
-    label : str
-        Label of the progress display.
+    def change(self, view: View) -> Change:
+        """Return its mask, gates and bias at a step, and choose neurons for it."""
+        arm, state, dense = self.arm, view.state, view.dense
+        self.idle = torch.where((dense.f != 0).any(1), 0.0, self.idle + 1)
+        self.chosen = self.choose(view)
+        change = Change(gradient="masked_keys" if arm.masked_keys else "unmasked")
+        if arm.mask and view.context.step >= arm.onset:
+            mask = apply_stop(arm, self.chosen, state.weights.norm(dim=-1))
+            change = change._replace(mask=mask)
+        if arm.threshold or arm.delay:
+            rule = partial(bias_after_step, arm, self.point, view.context.moments)
+            change = change._replace(bias_rule=rule)
+        if view.context.step == self.point.training.T:
+            return change
+        silent = (self.idle >= self.patience) & (state.bias > 0)
+        if arm.reopened and silent.any():
+            # Gate and key of a neuron with a closed gate are 0; each alone stops its gradient.
+            gates = state.bias.masked_fill(silent, 0.0)
+            dense = dense._replace(f=embed(dense.pre, gates))
+            return change._replace(dense=dense, gate_bias=gates, gradient="unmasked")
+        if arm.revived and (silent.any() or self.young.any()):
+            renew = partial(
+                reinitialise_neurons, self.source.simulator, which=silent,
+                sigma_0=self.point.training.sigma_0, generators=self.revived,
+            )  # fmt: skip
+            self.young, self.idle = self.young | silent, self.idle.masked_fill(silent, 0.0)
+            self.revivals = self.revivals + silent.sum(-1)
+            return change._replace(after_descent=renew)
+        return change
 
-    Returns
-    -------
-    replicas : dict of str to ArmReplicas
-        Replicas at T, by label of the arm.
-    states : list of ScoredState
-        The dense replicas at the scored steps.
-    draw : Tensor of shape (S, m)
-        Uniform draws of the score `random`.
-    """
-    data, training, S = point.data, point.training, len(seeds)
-    K, T = training.K, training.T
+    def choose(self, view: View) -> Tensor:
+        """Return the neurons that its rule prunes; the last ones between two choices."""
+        arm, context = self.arm, view.context
+        since = context.step - arm.onset
+        if not arm.mask or since < 0 or (arm.renewed and since % arm.renewed):
+            return self.chosen
+        alpha = ratio(arm, self.point, context.step)
+        if arm.mask in CORE_RULES:
+            return CORE_RULES[arm.mask](context._replace(alpha=alpha))
+        moments = view.batch_moments if arm.source == "batch" else context.moments
+        return mask_smallest(compute_score(arm.mask, moments, context.draw), alpha)
 
-    def streams(purpose: str) -> Generators:
-        return [generator(draws, seed, purpose) for seed in seeds]
-
-    simulator = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
-    kernel = make_kernel(training.kernel, simulator, simulator.sample_tokens, point.scale)
-    weights = simulator.initial_weights(training.sigma_0, streams("weights"))
-    noise, complement = streams("noise"), streams("complement")
-    draw = torch.stack([torch.rand(training.m, generator=rng) for rng in streams("random mask")])
-    no_neurons = torch.zeros(S, training.m, dtype=torch.bool)
-    undefined = torch.full((S,), torch.nan)
-    initial = ArmReplicas(
-        state=initial_state(weights),
-        previous_norms=weights.norm(dim=-1),
-        at_T1=undefined[:, None].repeat(1, 3),
-        mean=None,
-        chosen=no_neurons,
-        idle=torch.zeros(S, training.m),
-        young=no_neurons,
-        revivals=torch.zeros(S),
-        loss=undefined,
-    )
-    replicas = {arm.label: initial for arm in arms}
-    # An arm draws when it re-initialises a neuron: each arm has generators of its own, of one key.
-    revived = {arm.label: streams("revived") for arm in arms}
-    pairs, states = latents(draws, point, seeds).flatten(0, 1), []
-    first_row, order = data.N * torch.arange(S)[:, None], batches(draws, seeds, data.N, K)
-
-    for step in progress(range(T + 1), T + 1, label):
-        rows = (first_row + next(order)).flatten()
-        batch = pairs.index_select(0, rows).unflatten(0, (S, K)).transpose(1, 2)
-        attended = kernel.attended_tokens(batch.flatten(1, 2).float(), point.sigma, noise)
-        complement_draw = simulator.draw_complement(complement)
-        for arm in arms:
-            current = replicas[arm.label]
-            state = current.state
-            dense, norms = kernel.forward(attended, state), state.weights.norm(dim=-1)
-
-            mean, moments = current.mean, None
-            is_scored = bool(scored) and arm.label == "dense"
-            if is_scored or needs_moments(arm):
-                moments = measure_moments(
-                    dense, current, norms, training, is_scored or arm.mask == "residual"
-                )
-                mean = update_running_moments(mean, moments, step, memory)
-                if is_scored and step in scored:
-                    states.append(ScoredState(step, state.weights, moments, mean))
-            idle = torch.where((dense.f != 0).any(1), 0.0, current.idle + 1)
-
-            context = rules.PruningContext(
-                state.weights,
-                simulator.dictionary,
-                len(data.minority),
-                draw=draw,
-                moments=moments if arm.source == "batch" else mean,
-                step=step,
-            )
-            chosen = choose_neurons(arm, point, context, current.chosen)
-            mask = apply_stop(arm, chosen, norms)
-            if step == T:
-                replicas[arm.label] = current._replace(
-                    mean=mean, chosen=mask, idle=idle, loss=batch_loss(dense, training)
-                )
-                continue
-
-            has_mask = arm.mask and step >= arm.onset
-            masked = apply_mask(dense, mask, attended, state) if has_mask else dense
-            mode = "masked_keys" if arm.masked_keys else "unmasked"
-            gate_bias, after_descent = state.bias, None
-            young, revivals = current.young, current.revivals
-            silent = (idle >= patience) & (state.bias > 0)
-            if arm.reopened and silent.any():
-                # Gate and key of a neuron with a closed gate are 0; each alone stops its gradient.
-                gate_bias = state.bias.masked_fill(silent, 0.0)
-                dense, mode = dense._replace(f=embed(dense.pre, gate_bias)), "unmasked"
-            if arm.revived and silent.any():
-                after_descent = partial(
-                    reinitialise_neurons,
-                    simulator,
-                    which=silent,
-                    sigma_0=training.sigma_0,
-                    generators=revived[arm.label],
-                )
-                young, idle = young | silent, idle.masked_fill(silent, 0.0)
-                revivals = revivals + silent.sum(-1)
-            next_state = apply_step(
-                kernel.simulator,
-                state,
-                kernel.loss_gradient(dense, masked, gate_bias, training, mode),
-                attended,
-                training,
-                training.bias.T1,
-                partial(bias_after_step, arm, point, mean),
-                step,
-                complement_draw,
-                after_descent,
-            )
-            if young.any():
-                # Eq. (34) holds for a neuron once half of its square lies in the features.
-                young = young & (feature_share(next_state.weights, simulator.dictionary) < 0.5)
-                next_state = next_state._replace(bias=next_state.bias.masked_fill(young, 0.0))
-            at_T1 = metrics_at_T1(current, next_state, simulator.dictionary)
-            replicas[arm.label] = ArmReplicas(
-                next_state, norms, at_T1, mean, chosen, idle, young, revivals, current.loss
-            )
-    return replicas, states, draw
+    def after(self, state: TrainState) -> TrainState:
+        """Keep the bias of young neurons at 0 until eq. (34) holds for them."""
+        if self.young.any():
+            share = feature_share(state.weights, self.source.simulator.dictionary)
+            self.young = self.young & (share < 0.5)
+            state = state._replace(bias=state.bias.masked_fill(self.young, 0.0))
+        return state
 
 
-def needs_moments(arm: Intervention) -> bool:
-    """Return whether an arm reads moments."""
-    return bool(arm.threshold) or (bool(arm.mask) and arm.mask not in CORE_RULES)
+class Ends:
+    """Recorder of the dense replicas at scored steps, of the metrics at T1, and of the end."""
 
-
-def measure_moments(
-    dense: ForwardOutput,
-    current: ArmReplicas,
-    norms: Tensor,
-    training: Training,
-    with_residual: bool,
-) -> Moments:
-    """Compute the moments of the batch of a step.
-
-    Parameters
-    ----------
-    dense : ForwardOutput
-        Output of the dense network, of 2 K views.
-    current : ArmReplicas
-        Replicas before the step.
-    norms : Tensor of shape (S, m)
-        Norms ||w_i||.
-    training : Training
-        Batch size and temperature.
-    with_residual : bool
-        Whether to compute the residual, which is 0 otherwise.
-
-    Returns
-    -------
-    Moments
-    """
-    K = training.K
-    f_x, f_y, _ = dense.views(K)
-    residual = torch.zeros(len(norms), K)
-    if with_residual:
-        residual = 1 - probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1)
-    linear = dense.pre[:, :K].sum(2)
-    return batch_moments(f_x, f_y, linear, residual, norms, current.previous_norms)
-
-
-def choose_neurons(
-    arm: Intervention, point: TrainingPoint, context: rules.PruningContext, previous: Tensor
-) -> Tensor:
-    """Choose the neurons that the rule of an arm prunes at a step.
-
-    Parameters
-    ----------
-    arm : Intervention
-        Arm.
-    point : TrainingPoint
-        Data and training.
-    context : PruningContext
-        State at the step.
-    previous : bool Tensor of shape (S, m)
-        Neurons that were chosen last.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
-        The previous ones without a mask, before the onset, and between two choices.
-    """
-    if (
-        not arm.mask
-        or context.step < arm.onset
-        or (arm.renewed and (context.step - arm.onset) % arm.renewed)
+    def __init__(
+        self, source: PairSource, training: Training, arms: list[InterventionArm], scored: list[int]
     ):
-        return previous
-    alpha = ratio(arm, point, context.step)
-    if arm.mask in CORE_RULES:
-        return CORE_RULES[arm.mask](context._replace(alpha=alpha))
-    return mask_smallest(compute_score(arm.mask, context.moments, context.draw), alpha)
+        self.training, self.scored, self.states = training, scored, []
+        self.dictionary = source.simulator.dictionary
+        self.arms, self.replicas = {arm.label: arm for arm in arms}, {}
+        self.at_T1 = dict.fromkeys(self.arms, torch.full((len(source.weights), 3), torch.nan))
+
+    def before(self, view: View, changes: dict[str, Change]) -> None:
+        """Keep the dense replicas at scored steps, and every arm at T."""
+        context = view.context
+        if "dense" in changes and context.step in self.scored:
+            moments = view.batch_moments, context.moments
+            self.states.append(ScoredState(context.step, view.state.weights, *moments))
+        if context.step == self.training.T:
+            loss = batch_loss(view.dense, self.training)
+            for label in changes:
+                arm = self.arms[label]
+                chosen = apply_stop(arm.arm, arm.chosen, view.state.weights.norm(dim=-1))
+                self.replicas[label] = ArmReplicas(
+                    view.state, self.at_T1[label], chosen, arm.idle, arm.young, arm.revivals, loss
+                )
+
+    def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
+        """Keep the metrics of the rare feature where stage 1 ends with this step."""
+        ending = (before.T1 < 0) & (state.T1 >= 0)
+        if not ending.any():
+            return
+        strength = matmul(state.weights, self.dictionary).square().sum(1)
+        cosines = absolute_cosines(state.weights, self.dictionary)[..., -1].topk(2, dim=-1).values
+        reached = torch.cat([cosines, strength[:, -1:] / strength.sum(-1, keepdim=True)], -1)
+        for label in labels:
+            self.at_T1[label] = torch.where(ending[:, None], reached, self.at_T1[label])
+
+
+def train(
+    draws: str, point: TrainingPoint, arms: list[Intervention], scored: list[int], memory: int,
+    patience: int, seeds: list[int], label: str = "train",
+) -> tuple[dict[str, ArmReplicas], list[ScoredState], Tensor]:  # fmt: skip
+    """Train every arm on the same tokens; an arm and seed does not depend on the others.
+
+    Returns the replicas at T by label of the arm, the dense replicas at the `scored` steps, and the
+    uniform draws (S, m) of the score `random`. `memory` is the window of the running moments, and
+    `patience` the batches without an open gate after which a neuron is silent.
+    """
+    pairs = latents(draws, point, seeds)
+    source = PairSource(draws, "reduced", point.data, point.training, point.sigma, seeds, pairs)
+    own = [
+        InterventionArm(
+            arm, point, source, patience, bool(scored) and arm.label == "dense",
+            [generator(draws, seed, "revived") for seed in seeds],
+        )
+        for arm in arms
+    ]  # fmt: skip
+    recorder, end = Ends(source, point.training, own, scored), point.training.bias.T1
+    loop.train(source, point.training, own, recorder, end, memory, label=label)
+    return recorder.replicas, recorder.states, source.uniforms
 
 
 def ratio(arm: Intervention, point: TrainingPoint, step: int) -> float:
@@ -384,32 +243,6 @@ def apply_stop(arm: Intervention, chosen: Tensor, norms: Tensor) -> Tensor:
         return chosen
     others = (norms * ~chosen).sum(-1, keepdim=True) / (~chosen).sum(-1, keepdim=True)
     return chosen & (norms < others)
-
-
-def metrics_at_T1(current: ArmReplicas, next_state: TrainState, dictionary: Tensor) -> Tensor:
-    """Return the metrics of the rare feature at T1, updated where stage 1 ends with this step.
-
-    Parameters
-    ----------
-    current : ArmReplicas
-        Replicas before the step.
-    next_state : TrainState
-        State after the step.
-    dictionary : Tensor of shape (S, p, d)
-        Features as columns; the rare one is the last.
-
-    Returns
-    -------
-    Tensor of shape (S, 3)
-        See `ArmReplicas.at_T1`.
-    """
-    ending = (current.state.T1 < 0) & (next_state.T1 >= 0)
-    if not ending.any():
-        return current.at_T1
-    strength = matmul(next_state.weights, dictionary).square().sum(1)
-    cosines = absolute_cosines(next_state.weights, dictionary)[..., -1].topk(2, dim=-1).values
-    reached = torch.cat([cosines, strength[:, -1:] / strength.sum(-1, keepdim=True)], -1)
-    return torch.where(ending[:, None], reached, current.at_T1)
 
 
 def bias_after_step(
