@@ -237,22 +237,6 @@ def predict(
 
     As in `rarefeat predict-critical-frequency m=60`, with the published constants unless others
     are given.
-    \f
-
-    Parameters
-    ----------
-    changes : tuple of str
-        KEY=VALUE of the config, each.
-    sigma : float
-        Standard deviation of the noise.
-    kappa, gamma : float, optional
-        Constants of the model; the published ones by default.
-    error : float, optional
-        Mean absolute error of the model; the published one by default.
-    outside : bool
-        Whether to predict where the model was not tested.
-    configfile : tuple of str
-        Config files over the default one.
     """
     from rarefeat.api import predict_critical_frequency
 

@@ -477,17 +477,7 @@ class Project:
 
 
 def check_tables(reader: str, names: Iterable[str], tables: Mapping[str, Table]) -> None:
-    """Raise RarefeatError where a table is missing that a table, figure or page needs.
-
-    Parameters
-    ----------
-    reader : str
-        The table, figure or page, for the message.
-    names : iterable of str
-        Tables that it needs.
-    tables : mapping
-        Tables that exist, by name.
-    """
+    """Raise RarefeatError where a table is missing that a table, figure or page needs."""
     if missing := [name for name in names if name not in tables]:
         raise RarefeatError(
             f"config: {reader} needs the table {missing[0]}, which no study makes: is a study or a"
@@ -520,13 +510,7 @@ def paths(
     pages: Iterable[str] = (),
     html_pages: Iterable[str] = (),
 ) -> list[str]:
-    """Return the paths of outputs below the folder of results.
-
-    Parameters
-    ----------
-    tables, figures, pages, html_pages : iterable of str
-        Names of outputs.
-    """
+    """Return the paths of outputs below the folder of results."""
     pages = list(pages)
     return [
         *(f"tables/{name}.parquet" for name in tables),
@@ -550,16 +534,7 @@ def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, An
 
 
 def merge(raw: dict, *folders: Path) -> dict:
-    """Return a config laid over the studies' own files, as one mapping of plain values.
-
-    Parameters
-    ----------
-    raw : dict
-        Top level, with the values that studies share, and for each kind what differs from its file
-        KIND.yaml.
-    *folders : Path
-        Folders of these files, of which the first that has one counts; config/studies by default.
-    """
+    """Return a config laid over the studies' own files, as one mapping of plain values."""
     allowed = [*TopLevelConfig.model_fields, *SHARED_STUDY_KEYS, "images", *kinds()]
     if wrong := sorted(map(str, set(raw) - set(allowed))):
         raise RarefeatError(
@@ -670,17 +645,7 @@ def load_merged(results: str, function: str = "", name: str = "") -> Project:
 
 
 def check_omitted(kind: str, changes: Any, defaults: dict) -> None:
-    """Raise RarefeatError for a study that a config leaves out, by null, and that does not exist.
-
-    Parameters
-    ----------
-    kind : str
-        Name of the kind.
-    changes : Any
-        Its section of the user's config.
-    defaults : dict
-        Its section of its own file.
-    """
+    """Raise RarefeatError for a study that a config leaves out, by null, and that does not exist."""
     studies = changes.get("studies") if isinstance(changes, dict) else None
     allowed = defaults.get("studies") or {}
     for name, study in studies.items() if isinstance(studies, dict) else ():
@@ -715,15 +680,7 @@ def resolve_path(path: str | Path) -> Path:
 
 
 def load(*files: str | Path, folder: Path | None = None) -> Project:
-    """Return the project of config files, the later ones over the earlier.
-
-    Parameters
-    ----------
-    *files : path
-        Config files; config/config.yaml by default.
-    folder : Path, optional
-        Folder of the studies' files; `studies` beside the first file by default.
-    """
+    """Return the project of config files, the later ones over the earlier."""
     files = tuple(map(resolve_path, files or (DEFAULT,)))
     raw: dict = {}
     for path in files:

@@ -91,19 +91,7 @@ class Stage:
         return {} if self.axes == () else {"cell": self.shared_cell(cell).values, "seeds": block}
 
     def path(self, folder: str, name: str, cell: Cell, block: str) -> str:
-        """Return the path of a file, below the folder of results.
-
-        Parameters
-        ----------
-        folder : str
-            One of `folders`.
-        name : str
-            Name of the study.
-        cell : Cell
-            Cell of the study.
-        block : str
-            Seed block, FIRST-LAST.
-        """
+        """Return the path of a file, below the folder of results."""
         if self.axes == ():
             return f"{folder}/{name}.{self.folders[folder]}"
         return cell_path(folder, name, self.shared_cell(cell), block, self.folders[folder])
@@ -116,38 +104,14 @@ class Stage:
         block: str = "",
         extra: ConfigSections | None = None,
     ) -> Job:
-        """Return the job of a cell and seed block.
-
-        Parameters
-        ----------
-        name : str
-            Name of the study.
-        study : Any
-            The study.
-        cell : Cell, optional
-            Cell; None for a stage without cells.
-        block : str, optional
-            Seed block, FIRST-LAST.
-        extra : ConfigSections, optional
-            Hashes of the user's files that the job reads.
-        """
+        """Return the job of a cell and seed block."""
         config = {**(self.config_of(study, cell) or {}), **(extra or {})}
         files = {folder: stage.function for stage in self.upstream for folder in stage.folders}
         upstream = lineage(self.upstream)
         return make_job(self.function, upstream, config, name, cell, block, files=files)
 
     def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
-        """Yield the first cell, the seed block and the path of every file of a study in a folder.
-
-        Parameters
-        ----------
-        name : str
-            Name of the study.
-        study : Any
-            The study.
-        folder : str
-            One of `folders`.
-        """
+        """Yield the first cell, the seed block and the path of every file of a study in a folder."""
         paths = set()
         for cell in study.cells():
             if self.config_of(study, cell) is not None:
@@ -229,13 +193,7 @@ class Table:
         return (*lineage((*self.files.values(), *self.upstream)), *dict.fromkeys(schemas))
 
     def job(self, tables: Mapping[str, str]) -> Job:
-        """Return the job that writes it.
-
-        Parameters
-        ----------
-        tables : mapping
-            Identity of the job of each table that it is made from, by name.
-        """
+        """Return the job that writes it."""
         files = {folder: stage.function for folder, stage in self.files.items()}
         options = {"runs": self.wrapper, "tables": tables, "files": files}
         # A job that writes several tables checks each itself.
@@ -383,17 +341,7 @@ class StudyKind:
 
 
 def table_from(function: str, sections: ConfigSections | None = None, **options: Any) -> Table:
-    """Return a table whose schema has the name of its function, in capitals.
-
-    Parameters
-    ----------
-    function : str
-        MODULE:FUNCTION.
-    sections : ConfigSections, optional
-        What of the config the job is given.
-    **options
-        Other fields of `Table`.
-    """
+    """Return a table whose schema has the name of its function, in capitals."""
     module, _, name = function.partition(":")
     folder = ".".join(module.split(".")[:2])
     return Table(f"{folder}.tables:{name.upper()}", function, sections or {}, **options)
@@ -402,17 +350,7 @@ def table_from(function: str, sections: ConfigSections | None = None, **options:
 def concatenated_tables(
     rule: str, schemas: Mapping[str, str], sources: Mapping[str, Iterable[str]]
 ) -> dict[str, Table]:
-    """Return tables that each hold the rows of several others; one rule makes them all.
-
-    Parameters
-    ----------
-    rule : str
-        Name of the rule.
-    schemas : mapping
-        MODULE:NAME of the schema of each table, by its name.
-    sources : mapping
-        Tables that each one is made from, by its name.
-    """
+    """Return tables that each hold the rows of several others; one rule makes them all."""
     names = {name: list(tables) for name, tables in sources.items()}
     read = tuple(dict.fromkeys(source for tables in names.values() for source in tables))
     sections = {"schema": dict(schemas), "sources": names}
@@ -423,21 +361,7 @@ def concatenated_tables(
 
 
 def collected_table(schema: str, stage: Stage, folder: str, name: str, study: Any) -> Table:
-    """Return the table of all rows of every cell and seed block of a study.
-
-    Parameters
-    ----------
-    schema : str
-        MODULE:NAME of its schema.
-    stage : Stage
-        Stage that wrote the files.
-    folder : str
-        Folder of the files.
-    name : str
-        Name of the study.
-    study : Any
-        The study.
-    """
+    """Return the table of all rows of every cell and seed block of a study."""
     return Table(
         schema,
         "chain.concat_tables:collect",

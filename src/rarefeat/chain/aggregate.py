@@ -35,18 +35,7 @@ DENSE = tuple(Arm(arm="dense").model_dump().values())
 
 
 def column_bounds(item: Column) -> tuple[float, float]:
-    """Return the bounds of a column from its checks, without their tolerance for rounding.
-
-    Parameters
-    ----------
-    item : Column
-        Column of a schema.
-
-    Returns
-    -------
-    (float, float)
-        Infinite where the column has no bound.
-    """
+    """Return the bounds of a column from its checks, without their tolerance for rounding."""
     bounds = {
         key: round(value, 4)
         for check in item.checks
@@ -63,22 +52,7 @@ def difference_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
 def paired_interval(
     values: pd.Series, dense: pd.Series | None, inside: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float, float]:
-    """Compute the mean and confidence interval of the paired difference to `dense`.
-
-    Parameters
-    ----------
-    values : Series
-        Values by seed.
-    dense : Series or None
-        Values of the arm `dense` by seed.
-    inside : (float, float)
-        Range of the quantity itself.
-
-    Returns
-    -------
-    mean, low, high : float
-        NaN if `dense` is None.
-    """
+    """Compute the mean and confidence interval of the paired difference to `dense`."""
     if dense is None:
         return np.nan, np.nan, np.nan
     mean, _, low, high, _ = student_interval(
@@ -91,17 +65,6 @@ def select_cells(tables: Mapping[str, pd.DataFrame], study: Study) -> list[pd.Da
     """Return the rows of a study, or of a block of its grid, of tables of cells.
 
     A cell's table may hold more arms than the block has; these rows are dropped.
-
-    Parameters
-    ----------
-    tables : mapping
-        Rows of the files of each cell by its path, with the columns of its arms.
-    study : Study
-        The study, or one block of its grid.
-
-    Returns
-    -------
-    list of DataFrame
     """
     selected = []
     for cell in study.cells():
@@ -114,20 +77,7 @@ def select_cells(tables: Mapping[str, pd.DataFrame], study: Study) -> list[pd.Da
 
 
 def read_cells(inputs: JobInputs, folder: str) -> dict[str, list[pd.DataFrame]]:
-    """Read the tables of every cell of the job's study.
-
-    Parameters
-    ----------
-    inputs : JobInputs
-        Inputs of the job.
-    folder : str
-        Folder of the files of cells.
-
-    Returns
-    -------
-    dict of str to list of DataFrame
-        One table per seed block, by the path of the cell.
-    """
+    """Read the tables of every cell of the job's study."""
     tables: dict[str, list[pd.DataFrame]] = {}
     for file in inputs.files(folder):
         tables.setdefault(file.cell.path, []).append(file.table())
@@ -135,18 +85,7 @@ def read_cells(inputs: JobInputs, folder: str) -> dict[str, list[pd.DataFrame]]:
 
 
 def grid_table(probes: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Return one row per cell, arm and seed, sorted, from the rows of the probes.
-
-    Parameters
-    ----------
-    probes : iterable of DataFrame
-        Rows of the probes of all cells.
-
-    Returns
-    -------
-    DataFrame
-        Table of the schema `GRID`.
-    """
+    """Return one row per cell, arm and seed, sorted, from the rows of the probes."""
     table = pd.concat(probes, ignore_index=True)
     table[list(METRICS)] = table[list(METRICS)].astype(float)
     return validate(GRID, table.sort_values([*KEYS, "seed"], ignore_index=True))
@@ -159,27 +98,7 @@ def summarise(
     dense: tuple,
     metrics: Mapping[str, Column],
 ) -> pd.DataFrame:
-    """Compute mean, spread, interval and paired difference to `dense` of every metric.
-
-    Parameters
-    ----------
-    grid : DataFrame
-        One row per cell, arm and seed.
-    point : sequence of str
-        Columns of the position of a cell.
-    arm : sequence of str
-        Columns of an arm.
-    dense : tuple
-        Values of the columns of the arm with which paired differences are formed.
-    metrics : mapping of str to Column
-        Columns of the metrics, with their bounds.
-
-    Returns
-    -------
-    DataFrame
-        One row per cell, arm and metric. The paired difference is NaN for `dense` itself, and where
-        the cell has no arm `dense`.
-    """
+    """Compute mean, spread, interval and paired difference to `dense` of every metric."""
     keys = [*point, *arm]
     cells = {key: cell.set_index("seed") for key, cell in grid.groupby(keys)}
     rows = []
@@ -203,18 +122,7 @@ def summarise(
 
 
 def summary_table(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary of every metric of the grid table.
-
-    Parameters
-    ----------
-    grid : DataFrame
-        Table of the schema `GRID`.
-
-    Returns
-    -------
-    DataFrame
-        Table of the schema `SUMMARY`.
-    """
+    """Return the summary of every metric of the grid table."""
     return validate(SUMMARY, summarise(grid, list(POINT), list(ARM), DENSE, METRICS))
 
 
@@ -223,18 +131,6 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
 
     Both are taken seed by seed: the draws of a seed are shared by every eps_min (common random
     numbers), so that the slope of one seed is a paired quantity.
-
-    Parameters
-    ----------
-    grid : DataFrame
-        Table of the schema `GRID`.
-    study : Study
-        The study, or one block of its grid.
-
-    Returns
-    -------
-    DataFrame
-        Table of the schema `TRENDS`. Slopes are NaN where the block has one eps_min.
     """
     rows = []
     for name, block in study.grid.items():
@@ -279,20 +175,7 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
 
 
 def trajectories_table(rows: Mapping[str, list[pd.DataFrame]], study: Study) -> pd.DataFrame:
-    """Return one row per cell, arm, seed, step and metric of the neurons' training, sorted.
-
-    Parameters
-    ----------
-    rows : mapping
-        Rows of the files of each cell by its path.
-    study : Study
-        The study, or one block of its grid.
-
-    Returns
-    -------
-    DataFrame
-        Table of the schema `TRAJECTORIES`.
-    """
+    """Return one row per cell, arm, seed, step and metric of the neurons' training, sorted."""
     axes = {cell.path: cell.values for cell in study.cells()}
     rows = {
         path: [table.assign(**axes[path]) for table in tables]

@@ -117,19 +117,6 @@ def draw_initial_projections(
     """Draw the initial weights of the replicas of a sweep, which are not stored.
 
     Random stream: "weights".
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    point : TrainingPoint
-        Hyper-parameters.
-    seeds : list of int
-        One seed per replica.
-
-    Returns
-    -------
-    InitialProjections
     """
     simulator = ReducedSimulator(point.data.d, point.data.d1, point.training.m, len(seeds))
     weights = simulator.initial_weights(
@@ -144,21 +131,6 @@ def mean_response(L: int, nsr: float, threshold: float, scale: float = 1.0) -> f
     """Compute E[sum_r (a_r - threshold)_+] of the attended coordinates of one active feature.
 
     The other features are silent, as in `attended_count` (core/theory.py).
-
-    Parameters
-    ----------
-    L : int
-        Tokens of a sample.
-    nsr : float
-        Noise-to-signal ratio sigma^2 d1.
-    threshold : float
-        Bias over the norm of a neuron; 0 for none.
-    scale : float
-        Scale of the attention's logits.
-
-    Returns
-    -------
-    float
     """
     if not threshold:
         return attended_count(L, nsr, scale)
@@ -182,16 +154,6 @@ def saturated_strength(point: TrainingPoint) -> float:
     negatives that hold the feature with the same sign, which attract as the positive does, the
     residual is R / (R + (1 + c) exp(s)), R being the number of the other negatives and s the logit
     of the positive, strength times the square of the mean response over tau.
-
-    Parameters
-    ----------
-    point : TrainingPoint
-        Hyper-parameters.
-
-    Returns
-    -------
-    float
-        Infinite where the bias leaves no response.
     """
     data, training = point.data, point.training
     p = float(activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)[0])
@@ -215,17 +177,7 @@ def exponents(initial: InitialProjections, point: TrainingPoint) -> tuple[Tensor
     that is before T1, the decay of the outside component brings T1, and the rare feature grows on
     by 1 / residual of it.
 
-    Parameters
-    ----------
-    initial : InitialProjections
-        Initial weights.
-    point : TrainingPoint
-        Hyper-parameters.
-
-    Returns
-    -------
-    common, rare : Tensor of shape (S,)
-        Exponents of frequent features, and of a feature at eps = 1.
+    -> common, rare (S,).
     """
     squares = initial.projections[..., :-1].square()
     low, high = (
@@ -255,19 +207,7 @@ def log_margin(
     The cosine is that of the best neuron when growth has ended. A gate that is open then stays
     open, and one that is closed stays closed: the feature is learned where this exceeds log kappa.
 
-    Parameters
-    ----------
-    initial : InitialProjections
-        Initial weights.
-    point : TrainingPoint
-        Hyper-parameters.
-    eps_min : float, optional
-        Frequency of the rare feature; that of `point` by default.
-
-    Returns
-    -------
-    Tensor of shape (S,)
-        Infinite without a bias.
+    -> (S,).
     """
     eps = point.eps_min if eps_min is None else eps_min
     if not point.threshold:
@@ -286,19 +226,7 @@ def log_margin(
 
 
 def learning_probability(margins: Tensor, fit: LogisticFit) -> Tensor:
-    """Compute the probability of learning the feature.
-
-    Parameters
-    ----------
-    margins : Tensor
-        Results of `log_margin`, of any shape.
-    fit : LogisticFit
-        Fitted constants.
-
-    Returns
-    -------
-    Tensor of the shape of `margins`
-    """
+    """Compute the probability of learning the feature."""
     return torch.sigmoid(fit.steepness * (margins - fit.centre))
 
 
@@ -324,19 +252,7 @@ def learned_fractions(
     replicas: int = 200,
     seed: int = 0,
 ) -> np.ndarray:
-    """Predict the fraction of replicas that learn the rare feature, at every eps_min of GRID.
-
-    Parameters
-    ----------
-    point : TrainingPoint
-        Hyper-parameters; its `eps_min` is ignored.
-    fit : LogisticFit
-        Fitted constants.
-    initial : InitialProjections, optional
-        Initial weights to average over. If None, draw `replicas` of them with seeds from `seed` on.
-    replicas, seed : int
-        Number and first seed of the drawn initial weights.
-    """
+    """Predict the fraction of replicas that learn the rare feature, at every eps_min of GRID."""
     if initial is None:
         seeds = list(range(seed, seed + replicas))
         initial = draw_initial_projections("selection/law", point, seeds)
@@ -351,38 +267,14 @@ def critical_frequency(
     replicas: int = 200,
     seed: int = 0,
 ) -> float:
-    """Predict the eps_min at which half of the replicas learn the rare feature.
-
-    Parameters
-    ----------
-    point, fit, initial, replicas, seed
-        As in `learned_fractions`.
-
-    Returns
-    -------
-    float
-        Result of `crossing` at 0.5.
-    """
+    """Predict the eps_min at which half of the replicas learn the rare feature."""
     return crossing(learned_fractions(point, fit, initial, replicas, seed), 0.5)
 
 
 def estimate_critical_frequency(
     point: TrainingPoint, fit: LogisticFit, error: float, replicas: int
 ) -> CriticalFrequency:
-    """Predict the critical frequency with its interval and the spread over initial weights.
-
-    Parameters
-    ----------
-    point : TrainingPoint
-        Hyper-parameters; its `eps_min` is ignored.
-    fit : LogisticFit
-        Fitted constants.
-    error : float
-        Mean absolute error of the model in regimes that it was not fitted on. The interval takes
-        errors as normal.
-    replicas : int
-        Number of the drawn initial weights.
-    """
+    """Predict the critical frequency with its interval and the spread over initial weights."""
     learned = learned_fractions(point, fit, replicas=replicas)
     half, first, last = (crossing(learned, share) for share in (0.5, MINORITY, MAJORITY))
     low, high = (min(max(half + sign * NORMAL_95 * error, 0.0), 1.0) for sign in (-1, 1))

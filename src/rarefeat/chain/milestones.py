@@ -31,23 +31,7 @@ from rarefeat.core.theory_metrics import (
 def theory_parameters(
     data: Data, training: Training, eps_min: float, sigma: float
 ) -> TheoryParameters:
-    """Collect the hyper-parameters that the theory's statements name.
-
-    Parameters
-    ----------
-    data : Data
-        Hyper-parameters of the data.
-    training : Training
-        Hyper-parameters of the training.
-    eps_min : float
-        Frequency of the minority features.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-
-    Returns
-    -------
-    TheoryParameters
-    """
+    """Collect the hyper-parameters that the theory's statements name."""
     return TheoryParameters(
         d=data.d, d1=data.d1, L=data.L, C=data.C,
         K=training.K, tau=training.tau, eta=training.eta, lambda_=training.lambda_,
@@ -70,29 +54,7 @@ def milestones(
 ) -> dict[str, float]:
     """Compute the metrics of the theory's statements for one replica.
 
-    Parameters
-    ----------
-    history : Tensor of shape (R, m, d + 2)
-        <w_i, M_j>, ||w_i|| and b_i at the recorded steps.
-    ends : Tensor of shape (2, m, d + 2)
-        <w_i, M_j>, ||w_i|| and b_i at T1 and at T2.
-    T1, T2 : int
-        Steps that ended stages 1 and 2; -1 for none.
-    data : Data
-        Hyper-parameters of the data.
-    training : Training
-        Hyper-parameters of the training.
-    eps_min : float
-        Frequency of the minority features.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-    directions : torch.Generator
-        Source of the neurons' directions outside span(M).
-
-    Returns
-    -------
-    dict of str to float
-        The metrics of `MILESTONES` (chain/tables.py); NaN for those that the replica does not have.
+    history (R, m, d + 2), ends (2, m, d + 2).
     """
     steps = log_spaced(training.T)
     parameters = theory_parameters(data, training, eps_min, sigma)

@@ -169,40 +169,7 @@ def pretrain(
 ) -> tuple[dict[str, TrainedEncoder], list[dict]]:
     """Train every arm of one cell on the same tokens; an arm does not depend on the others.
 
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    kind : {"direct", "reduced"}
-        Name of the simulator.
-    data, training : Data, Training
-        Hyper-parameters.
-    arms : list of Arm
-        Arms to train.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-    seeds : list of int
-        One seed per replica.
-    train : int8 Tensor of shape (S, N, 2, L, d)
-        Latent training pairs.
-    label : str
-        Label of the progress display.
-    weights : Tensor of shape (S, m, p), optional
-        Initial weights W(0); drawn by the simulator if not given.
-
-    Returns
-    -------
-    encoders : dict of str to TrainedEncoder
-        Encoders by the label of the arm, on the CPU.
-    trajectory : list of dict
-        One row {seed, keys of the arm, step, metric, value} for each recorded metric. Losses are
-        those of the step's own batch, without a mask and without the l2 term. A replica that has
-        diverged is no longer updated, so that its weights stay finite, and has an infinite loss.
-
-    Raises
-    ------
-    RarefeatError
-        For a mask of single weights under the reduced simulator.
+    train (S, N, 2, L, d), weights (S, m, p).
     """
     if kind == "reduced" and (wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]):
         raise RarefeatError(

@@ -47,25 +47,7 @@ def embed_pairs(
     The two distributions are nested and have the same noise: samples that differ between them are
     attended twice, all others once.
 
-    Parameters
-    ----------
-    balanced, matched : int8 Tensor of shape (n, v, L, d)
-        Latent signals of v views.
-    simulator : Simulator
-        Simulator of one replica.
-    networks : list of (Tensor of shape (1, m, p), Tensor of shape (1, m))
-        Weights and bias of each network.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-    scale : float
-        Scale of the attention's logits.
-    noise : Generators
-        Source of the noise of the replica.
-
-    Returns
-    -------
-    list of dict of str to Tensor of shape (n, v, m)
-        Embeddings of each network by distribution, on the CPU.
+    balanced, matched (n, v, L, d), networks (1, m, p) -> (n, v, m).
     """
     device = simulator.dictionary.device
     networks = [(weights.to(device), bias.to(device)) for weights, bias in networks]
@@ -119,35 +101,6 @@ def probe(
     The linear head is fitted on the first views of the probe pairs, and tested on the first views
     of the test pairs, of the same distribution. Random streams: "probe noise", "test noise",
     "weights", "random mask", "target", and that of the simulator.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    kind : {"direct", "reduced"}
-        Name of the simulator.
-    data : Data
-        Hyper-parameters of the data.
-    training : Training
-        Hyper-parameters of the training.
-    arms : list of Arm
-        Arms to measure, trained or not.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-    seeds : list of int
-        One seed per replica.
-    latents : dict of str to Tensor
-        Result of `synthesise`.
-    encoders : dict of str to (Tensor, Tensor, Tensor)
-        Weights (S, m, p), bias (S, m) and loss of the last step (S,) of every trained arm, by its
-        label.
-    label : str
-        Label of the progress display.
-
-    Returns
-    -------
-    list of dict
-        One row per seed and arm with the metric columns of the grid table (docs/reference/tables).
     """
     n_minority, scale = len(data.minority), training.logit_scale(data.d1)
 
@@ -259,20 +212,7 @@ def probe(
 def untrained(arm: Arm, simulator: Simulator, sigma_0: float, weights: torch.Generator) -> Tensor:
     """Return the weights of an arm that is not trained, a floor or a ceiling of the metrics.
 
-    Parameters
-    ----------
-    arm : Arm
-        `initial` for W(0), `ideal` for the dictionary itself.
-    simulator : Simulator
-        Simulator of one replica.
-    sigma_0 : float
-        Standard deviation of W(0).
-    weights : torch.Generator
-        Source of W(0).
-
-    Returns
-    -------
-    Tensor of shape (1, m, p), or (1, d, p) for the dictionary
+    -> (1, m, p).
     """
     return (
         simulator.initial_weights(sigma_0, [weights])

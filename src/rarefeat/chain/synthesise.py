@@ -21,25 +21,6 @@ def synthesise(namespace: str, data: Data, eps_min: float, seeds: list[int]) -> 
     The same uniforms serve every eps_min, so that the draws are nested. Oversampled training pairs
     are drawn from these with replacement. Random streams: "train", "probe", "test" and
     "oversampling".
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    data : Data
-        Hyper-parameters of the data.
-    eps_min : float
-        Frequency of the minority features.
-    seeds : list of int
-        One seed per replica.
-
-    Returns
-    -------
-    dict of str to int8 Tensor
-        `train` of shape (S, N, 2, L, d): the training pairs. `probe_balanced` and `probe_matched`
-        of shape (S, probe_pairs, 2, L, d). `test_balanced` and `test_matched` of shape
-        (S, test_pairs, 2, L, d). `matched` has the frequencies of training, `balanced` has
-        eps_j = 1 for every feature.
     """
     matched = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
     balanced = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)

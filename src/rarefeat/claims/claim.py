@@ -43,18 +43,7 @@ def parse_fraction(value: Any) -> Any:
 
 
 def parse_regime(value: Any) -> Any:
-    """Convert a mapping with a study and axes to a regime.
-
-    Parameters
-    ----------
-    value : mapping
-        Name of the study under `study`, and positions by axis; a list of two numbers is a range.
-
-    Raises
-    ------
-    ValueError
-        If the value has another form.
-    """
+    """Convert a mapping with a study and axes to a regime."""
     if not isinstance(value, dict) or not isinstance(value.get("study"), str):
         raise ValueError(
             f"must be a mapping with the name of a study and axes with their values, got {value!r}"

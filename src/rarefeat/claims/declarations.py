@@ -68,16 +68,7 @@ class ClaimSet:
 
 
 def format_axis_value(text: str, position: Value) -> str:
-    """Format a position on one axis.
-
-    Parameters
-    ----------
-    text : str
-        Text of the axis, with a gap {} for the position or for each end of a range; both ends are
-        joined by "to" in a single gap.
-    position : str, float or tuple of float
-        Name, number or ends of a range.
-    """
+    """Format a position on one axis."""
     ends = position if isinstance(position, tuple) else (position,)
     texts = [str(end) if isinstance(end, str | Integral) else f"{end:g}" for end in ends]
     return (
@@ -87,20 +78,7 @@ def format_axis_value(text: str, position: Value) -> str:
 
 @cache
 def load_claims(kind: str, folder: Path = STUDIES) -> ClaimSet:
-    """Load the declared claims of a kind of study.
-
-    Parameters
-    ----------
-    kind : str
-        Name of the kind.
-    folder : Path
-        Folder of the kinds.
-
-    Raises
-    ------
-    RarefeatError
-        If the file is wrong; one line names the file, the claim and the key.
-    """
+    """Load the declared claims of a kind of study."""
     single_file = folder / f"{kind}.yaml"
     path = single_file if single_file.is_file() else folder / kind / "claims.yaml"
     where = "/".join(path.parts[-2 if path == single_file else -3 :])

@@ -31,15 +31,7 @@ class Estimate(NamedTuple):
 def estimate_mean(values: np.ndarray) -> Estimate:
     """Estimate the mean over seeds.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Values by seed; one that is not finite is left out.
-
-    Returns
-    -------
-    Estimate
-        NaN without values; an error of NaN for a single value.
+    values (n,).
     """
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values)]
@@ -52,45 +44,19 @@ def estimate_mean(values: np.ndarray) -> Estimate:
 
 
 def estimate_from_interval(value: float, low: float, high: float, n: int) -> Estimate:
-    """Recover the estimate of a line's slope from its 95 % interval.
-
-    Parameters
-    ----------
-    value : float
-        Slope.
-    low, high : float
-        Ends of its interval.
-    n : int
-        Number of points of the line.
-    """
+    """Recover the estimate of a line's slope from its 95 % interval."""
     return Estimate(value, (high - low) / (2 * stdtrit(n - 2, 0.975)), n - 2, n)
 
 
 def difference(changed: pd.Series, base: pd.Series) -> Estimate:
-    """Estimate `changed` less `base`, paired by seed, as replicas of one seed share their draws.
-
-    Parameters
-    ----------
-    changed, base : Series
-        Values by seed; seeds that both have count.
-    """
+    """Estimate `changed` less `base`, paired by seed, as replicas of one seed share their draws."""
     return estimate_mean((changed - base).to_numpy())
 
 
 def exponent(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
     """Fit the slope of log y in log x, seed by seed.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        Positive numbers.
-    curves : ndarray of shape (n, n_seeds)
-        Values y.
-
-    Returns
-    -------
-    ndarray of shape (n_seeds,)
-        Slopes; NaN where a value is not positive.
+    x (n,), curves (n, n_seeds) -> (n_seeds,).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         log_x, log_y = np.log(x) - np.log(x).mean(), np.log(curves)
@@ -106,24 +72,8 @@ def censored_exponent(x: np.ndarray, times: np.ndarray, horizon: np.ndarray) -> 
     error is the jackknife's over seeds, as points share their seeds. Without censoring this is the
     mean over seeds of each seed's slope, with its standard error.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        Positive numbers.
-    times : ndarray of shape (n, n_seeds)
-        Times; NaN where the time is not reached.
-    horizon : ndarray of shape (n, n_seeds)
-        Length of each training.
-
-    Returns
-    -------
-    Estimate
-        Estimate over seeds; NaN where more than half of the replicas at one x do not reach the
-        time, or below three seeds.
-
-    References
-    ----------
-    Klein & Moeschberger, Survival Analysis, chapter 12.
+    x (n,), times (n, n_seeds), horizon (n, n_seeds). Klein & Moeschberger, Survival Analysis,
+    chapter 12.
     """
     reached = np.isfinite(times)
     n_seeds = times.shape[1]
@@ -141,14 +91,7 @@ def censored_exponent(x: np.ndarray, times: np.ndarray, horizon: np.ndarray) -> 
 def _tobit(log_x: np.ndarray, log_y: np.ndarray, reached: np.ndarray) -> float:
     """Fit the slope of log_y in log_x by maximum likelihood.
 
-    Parameters
-    ----------
-    log_x : ndarray of shape (n,)
-        Centred.
-    log_y : ndarray of shape (n, n_seeds)
-        Values, or lower bounds where not `reached`.
-    reached : bool ndarray of shape (n, n_seeds)
-        Whether the time is reached.
+    log_x (n,), log_y (n, n_seeds), reached (n, n_seeds).
     """
     slope, intercept = np.polyfit(np.repeat(log_x, log_y.shape[1]), log_y.ravel(), 1)
     if reached.all():

@@ -48,21 +48,7 @@ class Measurement:
 def measurement(
     claim: str, study: str, axes: Mapping[str, Any], values: Iterable[float] | Estimate, **fields
 ) -> Measurement:
-    """Build the measurement of a claim's quantity in one regime.
-
-    Parameters
-    ----------
-    claim : str
-        Id of the claim.
-    study : str
-        Study in which the quantity was measured.
-    axes : mapping
-        Position of the regime on the axes of the study; a list of two numbers is a range.
-    values : iterable of float or Estimate
-        Values by seed, from which mean and error are computed, or a finished estimate.
-    **fields
-        Further fields of `Measurement`, as `diverged` or `remark`.
-    """
+    """Build the measurement of a claim's quantity in one regime."""
     positions = {
         axis: tuple(position) if isinstance(position, list) else position
         for axis, position in axes.items()
@@ -75,27 +61,7 @@ def measurement(
 
 
 def measured_table(measurements: Iterable[Measurement], claim_set: ClaimSet) -> pd.DataFrame:
-    """Build the table of measured claims, before any test.
-
-    Parameters
-    ----------
-    measurements : iterable of Measurement
-        Measurements of the claims of one kind of study.
-    claim_set : ClaimSet
-        Their declarations.
-
-    Returns
-    -------
-    DataFrame
-        Row for each claim and regime, in this order. A claim whose primary regime was not run has
-        a primary row without a number at the end: it keeps its place in the family of its paper,
-        and no other regime stands in for the declared one.
-
-    Raises
-    ------
-    RarefeatError
-        If a claim is not declared, or two rows are of its primary regime.
-    """
+    """Build the table of measured claims, before any test."""
     measurements = list(measurements)
     for row in measurements:
         if row.claim not in claim_set.claims:
@@ -126,21 +92,7 @@ def measured_table(measurements: Iterable[Measurement], claim_set: ClaimSet) -> 
 
 
 def paired_change(row: Measurement, base: Measurement | None) -> dict:
-    """Compute the difference of a varied row and the row of its study, paired by seed.
-
-    Parameters
-    ----------
-    row : Measurement
-        Any row.
-    base : Measurement, optional
-        The unvaried row of its claim and regime.
-
-    Returns
-    -------
-    dict
-        Columns change, change_error and change_n; NaN, NaN and 0 for a row that is not varied, or
-        has no values by seed.
-    """
+    """Compute the difference of a varied row and the row of its study, paired by seed."""
     paired = row.varied and base and row.values is not None and base.values is not None
     change = difference(row.values, base.values) if paired else estimate_mean([])
     return {"change": change.value, "change_error": change.error, "change_n": change.n}
@@ -152,17 +104,7 @@ def is_primary(row: Measurement, claim: Claim) -> bool:
 
 
 def table_row(row: Measurement, claim: Claim, claim_set: ClaimSet) -> dict:
-    """Convert a measurement to a row of the table.
-
-    Parameters
-    ----------
-    row : Measurement
-        The measurement.
-    claim : Claim
-        Its claim.
-    claim_set : ClaimSet
-        The claims of the kind, for the texts of axes.
-    """
+    """Convert a measurement to a row of the table."""
     if claim.success and row.values is not None:
         # A seed without a number is no success.
         reached = (row.values > claim.success.above) & (row.values < claim.success.below)

@@ -65,18 +65,7 @@ def split_by_claim(table: pd.DataFrame) -> list[tuple[pd.Series, pd.DataFrame]]:
 
 
 def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
-    """Reduce the table of claims to a row for each claim.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Table of claims of a paper.
-
-    Returns
-    -------
-    DataFrame
-        The primary row, and how often the other regimes have which verdict.
-    """
+    """Reduce the table of claims to a row for each claim."""
     columns = [
         "claim_id", "group", "source", "statement", "verdict", "estimate", "ci_low", "ci_high", "n",
         "study", "point", "remark", "declaration",
@@ -104,15 +93,7 @@ def anchor(claim_id: str) -> str:
 
 
 def describe_power(claim: Claim, claims_of_paper: int) -> str:
-    """Say what the declared seeds find with a power of 0.9; empty for a fit to sizes.
-
-    Parameters
-    ----------
-    claim : Claim
-        The claim.
-    claims_of_paper : int
-        Number of claims that are corrected together.
-    """
+    """Say what the declared seeds find with a power of 0.9; empty for a fit to sizes."""
     if not claim.seeds:
         return ""
     level = ALPHA_LEVEL / claims_of_paper
@@ -127,15 +108,7 @@ def describe_power(claim: Claim, claims_of_paper: int) -> str:
 
 
 def claim_records(table: pd.DataFrame, claims: Mapping[str, Claim]) -> list[dict]:
-    """Return a record for each claim with all that the page shows, contradicted ones first.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Judged rows, of any papers.
-    claims : mapping
-        Declarations by id.
-    """
+    """Return a record for each claim with all that the page shows, contradicted ones first."""
     counted = pd.Series([claim.paper for claim in claims.values() if not claim.check])
     sizes = counted.value_counts()
     records = []
@@ -178,15 +151,7 @@ DETAILS = (
 
 
 def claims_html(records: list[dict], papers: Mapping[str, str]) -> str:
-    """Render records as a table of HTML; a row opens, and `assets/claims.js` filters.
-
-    Parameters
-    ----------
-    records : list of dict
-        Of `claim_records`.
-    papers : mapping
-        Names of papers.
-    """
+    """Render records as a table of HTML; a row opens, and `assets/claims.js` filters."""
     verdicts = [name for name in ORDER if any(record["verdict"] == name for record in records)]
 
     def options(names: Mapping[str, str]) -> str:
@@ -239,15 +204,7 @@ def strip(record: dict, key: str) -> str:
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """Return the claims of a paper that a run has measured, a line for each.
-
-    Parameters
-    ----------
-    tables : mapping
-        The table of claims of the paper.
-    job : Job
-        Not used.
-    """
+    """Return the claims of a paper that a run has measured, a line for each."""
     ((name, table),) = tables.items()
     lines = [("verdict", "claim", "statement", "source", "measured", "n", "other regimes")]
     claims = split_by_claim(table)

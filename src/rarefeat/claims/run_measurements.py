@@ -11,22 +11,7 @@ from rarefeat.run.job import Job
 
 
 def measure_claims(measure: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return the table of measured claims.
-
-    Parameters
-    ----------
-    measure : callable
-        `measure` of the kind's module `claims`, called with `(tables, job)`.
-    tables : mapping
-        Tables by name.
-    job : Job
-        The job; its config holds the hash of the declared claims.
-
-    Raises
-    ------
-    RarefeatError
-        If the declarations have changed since the job was planned.
-    """
+    """Return the table of measured claims."""
     claim_set = load_claims(job.stage.partition(":")[0].split(".")[1])
     if claim_set.digest != job.config_section("claims", str):
         raise RarefeatError(

@@ -17,17 +17,7 @@ def text(description: str, among: tuple[str, ...] = ()) -> pa.Column:
 
 
 def count(description: str, unit: str = "replicas", least: int | None = 0) -> pa.Column:
-    """Return a column of whole numbers.
-
-    Parameters
-    ----------
-    description : str
-        Meaning.
-    unit : str
-        Unit.
-    least : int, optional
-        Smallest value, if there is one.
-    """
+    """Return a column of whole numbers."""
     check = None if least is None else at_least(least)
     return column("int64", check, unit=unit, description=description)
 
@@ -38,17 +28,7 @@ def flag(description: str) -> pa.Column:
 
 
 def size(description: str, positive: bool = False, nullable: bool = False) -> pa.Column:
-    """Return a column in the unit of the claim's quantity.
-
-    Parameters
-    ----------
-    description : str
-        Meaning.
-    positive : bool
-        Whether it is 0 or above.
-    nullable : bool
-        Whether it may be missing.
-    """
+    """Return a column in the unit of the claim's quantity."""
     check = at_least(0) if positive else None
     return column(float, check, unit="of the quantity", description=description, nullable=nullable)
 

@@ -47,15 +47,7 @@ def exponential_tail(n: int) -> tuple[np.ndarray, np.ndarray]:
     Sum and spread over sum of n exponential numbers are independent, so that
     P(T < -t | spread / mean = V) is that of a gamma law, and its mean over V that of T.
 
-    Parameters
-    ----------
-    n : int
-        Number of replicas.
-
-    Returns
-    -------
-    log_t, log_p : ndarray of shape (150,)
-        Logarithms of t and of the probability.
+    -> log_t, log_p (150,).
     """
     draws = np.random.default_rng(n).dirichlet(np.ones(n), max(1_000_000 // n**2, 4000))
     spread = n * draws.std(axis=1, ddof=1)
@@ -66,15 +58,7 @@ def exponential_tail(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def skewed_p_value(statistic: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Compute the p-value of Student's statistic for exponential replicas, as if against a tail.
-
-    Parameters
-    ----------
-    statistic : ndarray
-        Mean less bound, over the standard error; it is 1 where this is not above 0.
-    n : ndarray
-        Number of replicas.
-    """
+    """Compute the p-value of Student's statistic for exponential replicas, as if against a tail."""
     statistic, n = np.broadcast_arrays(statistic, n)
     p, tested = np.ones(statistic.shape), (statistic > 0) & np.isfinite(statistic)
     for size in np.unique(n[tested]):
@@ -104,41 +88,13 @@ def p_value_above(estimate: Estimate, bound: float, kind: str = "number") -> np.
     with a probability of at most ((bound - lowest) / (value - lowest))^n (Markov). One without a
     range gets the sign test, p = 2^-n, which speaks of most replicas and not of rare others.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Mean, standard error, degrees of freedom and n; scalars or arrays.
-    bound : float
-        Bound; the null hypothesis is a mean of at most this.
-    kind : str
-        Kind of quantity; BINARY and PAIRED are tested exactly, and RANGES has its range.
-
-    Returns
-    -------
-    float or ndarray
-        p-value; 1 where the mean is at the bound, to rounding.
-
-    References
-    ----------
     Clopper & Pearson (1934), for BINARY.
     """
     return _p_value_above(estimate, bound, kind, RANGES[kind][0])
 
 
 def _p_value_above(estimate: Estimate, bound: float, kind: str, lowest: float) -> np.ndarray:
-    """Compute the p-value of `p_value_above` for a quantity with a lowest value, or with none.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Mean, standard error, degrees of freedom and n; scalars or arrays.
-    bound : float
-        Bound.
-    kind : str
-        Kind of quantity.
-    lowest : float
-        Lowest value of the quantity; infinite where it has none.
-    """
+    """Compute the p-value of `p_value_above` for a quantity with a lowest value, or with none."""
     value, error, n = (
         np.asarray(field, dtype=float) for field in (estimate.value, estimate.error, estimate.n)
     )
@@ -168,19 +124,6 @@ def paired_p_value(total: float, differing: float, n: float, mean: float) -> flo
     It is the largest probability of the total or more, over all fractions of seeds that differ
     which the observed number does not exclude at the level BEYOND, plus this level.
 
-    Parameters
-    ----------
-    total : float
-        Sum of the differences.
-    differing : float
-        Number of seeds that differ.
-    n : float
-        Number of seeds.
-    mean : float
-        Mean of the null hypothesis.
-
-    References
-    ----------
     Berger & Boos (1994).
     """
     n, mean = int(n), float(np.clip(mean, -1, 1))
@@ -196,17 +139,7 @@ def paired_p_value(total: float, differing: float, n: float, mean: float) -> flo
 
 
 def p_value_below(estimate: Estimate, bound: float, kind: str = "number") -> np.ndarray:
-    """Compute the one-sided p-value for the alternative that a mean lies below `bound`.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Mean, standard error, degrees of freedom and n; scalars or arrays.
-    bound : float
-        Bound.
-    kind : str
-        Kind of quantity, see `p_value_above`.
-    """
+    """Compute the one-sided p-value for the alternative that a mean lies below `bound`."""
     centre = 1.0 if kind == BINARY else 0.0
     mirrored = estimate._replace(value=centre - np.asarray(estimate.value))
     return _p_value_above(mirrored, centre - bound, kind, centre - RANGES[kind][1])
@@ -217,17 +150,6 @@ def p_value_inside(estimate: Estimate, low: float, high: float, kind: str = "num
 
     With two finite bounds this is the two one-sided tests procedure (TOST).
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Mean, standard error, degrees of freedom and n; scalars or arrays.
-    low, high : float
-        Bounds of the interval; infinite if open.
-    kind : str
-        Kind of quantity, see `p_value_above`.
-
-    References
-    ----------
     Schuirmann (1987).
     """
     above = p_value_above(estimate, low, kind) if np.isfinite(low) else 0.0
@@ -240,15 +162,6 @@ def p_value_outside(
     """Compute the p-value for the alternative that the mean lies outside [low, high].
 
     It is the smaller p-value of the tests beyond the finite ends, times their number (Bonferroni).
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Mean, standard error, degrees of freedom and n; scalars or arrays.
-    low, high : float
-        Bounds of the interval; infinite if open.
-    kind : str
-        Kind of quantity, see `p_value_above`.
     """
     tests = [p_value_below(estimate, low, kind)] if np.isfinite(low) else []
     tests += [p_value_above(estimate, high, kind)] if np.isfinite(high) else []
@@ -258,23 +171,7 @@ def p_value_outside(
 def confidence_bounds(
     estimate: Estimate, level: float, kind: str = "number"
 ) -> tuple[float, float]:
-    """Compute the interval of the means that neither one-sided test rejects.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Mean, standard error, degrees of freedom and n.
-    level : float
-        Level of each of both tests.
-    kind : str
-        Kind of quantity, see `p_value_above`.
-
-    Returns
-    -------
-    (float, float)
-        Both ends; NaN without an error or degrees of freedom, those of the range where equal
-        replicas are too few.
-    """
+    """Compute the interval of the means that neither one-sided test rejects."""
     value, error, freedom, n = estimate
     lowest, highest = RANGES[kind]
     if not np.isfinite(error) or freedom < 1 or not level > 0:
@@ -317,20 +214,7 @@ def judge_family(
     a false support somewhere in a primary family has at most the probability ALPHA_LEVEL, and a
     false contradiction too, however rows depend on each other.
 
-    Parameters
-    ----------
-    inside, outside : ndarray of shape (n,)
-        p-values of support and of contradiction; NaN for a row that could not be tested. Such a
-        primary row keeps its place in the family.
-    primary : bool
-        Whether rows are corrected by Holm; else by Benjamini & Hochberg.
-
-    Returns
-    -------
-    adjusted_inside, adjusted_outside : ndarray of shape (n,)
-        Adjusted p-values.
-    verdicts : ndarray of shape (n,)
-        Verdicts.
+    inside, outside (n,) -> adjusted_inside, adjusted_outside (n,), verdicts (n,).
     """
     tested = np.isfinite(inside)
     adjusted = []
@@ -356,12 +240,7 @@ def decision_level(adjusted: np.ndarray, primary: bool) -> float:
     m rows with k rejected it is ALPHA_LEVEL / (m - k), for Benjamini & Hochberg's
     ALPHA_LEVEL (k + 1) / m.
 
-    Parameters
-    ----------
-    adjusted : ndarray of shape (n,)
-        Adjusted p-values of one side; NaN for rows that could not be tested.
-    primary : bool
-        Whether rows are corrected by Holm; else by Benjamini & Hochberg.
+    adjusted (n,).
     """
     rejected = int((adjusted < ALPHA_LEVEL).sum())
     m = len(adjusted) if primary else int(np.isfinite(adjusted).sum())
@@ -373,18 +252,7 @@ def decision_level(adjusted: np.ndarray, primary: bool) -> float:
 
 
 def verdicts(table: pd.DataFrame) -> pd.DataFrame:
-    """Add intervals, p-values and verdicts to measured rows.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of `measured_table`, of all kinds of study with claims of one paper.
-
-    Returns
-    -------
-    DataFrame
-        Rows of the regimes; rows of a varied hyper-parameter are left out.
-    """
+    """Add intervals, p-values and verdicts to measured rows."""
     table = table[table["role"] == "regime"].reset_index(drop=True)
     estimates = [
         Estimate(row.estimate, row.error, row.freedom, row.n) for row in table.itertuples()
@@ -450,19 +318,7 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_decidable(n: int, low: float, high: float, kind: str, level: float) -> bool:
-    """Return whether some outcome of n replicas of 0 or 1 would be decided at a level.
-
-    Parameters
-    ----------
-    n : int
-        Number of replicas.
-    low, high : float
-        Ends of the region that the share must lie in; infinite where open.
-    kind : str
-        BINARY or PAIRED.
-    level : float
-        Level of the decision.
-    """
+    """Return whether some outcome of n replicas of 0 or 1 would be decided at a level."""
     lowest, highest = RANGES[kind]
     extremes = [Estimate(value, 0.0, n - 1, n) for value in (lowest, highest)]
     tests = [p_value_inside, p_value_outside]
@@ -470,28 +326,7 @@ def is_decidable(n: int, low: float, high: float, kind: str, level: float) -> bo
 
 
 def detectable(n: int, kind: str, test: str, level: float, threshold: float = 0.0) -> float:
-    """Compute the distance from the edge of its region at which a claim is supported, 9 in 10.
-
-    Parameters
-    ----------
-    n : int
-        Number of seeds.
-    kind : str
-        Kind of quantity. Of BINARY and PAIRED the distance is a share of seeds; of any other it is
-        in standard deviations between seeds, for normal ones.
-    test : str
-        Name of the test; for an equivalence both sides must be passed.
-    level : float
-        Level of one side.
-    threshold : float
-        Edge of the region, for BINARY and PAIRED; paired replicas that differ do so in one
-        direction.
-
-    Returns
-    -------
-    float
-        NaN where no distance is found with that power.
-    """
+    """Compute the distance from the edge of its region at which a claim is supported, 9 in 10."""
     power = POWER if test != "equivalence" else (1 + POWER) / 2
     if kind in (BINARY, PAIRED):
         totals = np.arange(n + 1)
@@ -520,19 +355,7 @@ def clip_to_range(intervals: list[tuple[float, float]], table: pd.DataFrame) -> 
 
 
 def sensitivity_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute the changes by each hyper-parameter at half and at double its value.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of `measured_table`. The column `point` of a varied row is `eta = 0.05 | POINT`; the
-        row of the study itself has POINT.
-
-    Returns
-    -------
-    DataFrame
-        Row for each varied row, if it and the row of the study are testable.
-    """
+    """Compute the changes by each hyper-parameter at half and at double its value."""
     regimes = table[table["role"] == "regime"].set_index(["claim_id", "study", "point"])
     rows = []
     for row in table[table["role"] == "varied"].itertuples():
@@ -576,20 +399,7 @@ def format_counts(regimes: pd.Series) -> str:
 
 
 def describe_split(rows: pd.DataFrame, max_points: int = 4) -> str:
-    """List the regimes that support a claim and those that contradict it.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of the claim.
-    max_points : int
-        Largest number of points of a study that are listed; more are counted.
-
-    Returns
-    -------
-    str
-        Sentences; empty unless regimes of both kinds exist.
-    """
+    """List the regimes that support a claim and those that contradict it."""
     decided = [name for name in (SUPPORTED, CONTRADICTED) if (rows["verdict"] == name).any()]
     if len(decided) < 2:
         return ""

@@ -11,30 +11,14 @@ from rarefeat.storage.schema import validate
 
 
 def claims(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return every claim in every regime with its verdict.
-
-    Parameters
-    ----------
-    tables : mapping
-        Tables of measurements of the paper's kinds of study.
-    job : Job
-        Not used.
-    """
+    """Return every claim in every regime with its verdict."""
     table = verdict.verdicts(pd.concat(tables.values(), ignore_index=True))
     # Columns of changes belong to `sensitivity`.
     return validate(CLAIMS, table[list(CLAIMS.columns)])
 
 
 def sensitivity(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return the changes of the claims' quantities by half and double of a hyper-parameter.
-
-    Parameters
-    ----------
-    tables : mapping
-        Tables of measurements of the paper's kinds of study.
-    job : Job
-        Not used.
-    """
+    """Return the changes of the claims' quantities by half and double of a hyper-parameter."""
     return validate(
         CHANGES, verdict.sensitivity_rows(pd.concat(tables.values(), ignore_index=True))
     )

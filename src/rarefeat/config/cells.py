@@ -87,37 +87,13 @@ Arms = Annotated[
 
 
 def cell_path(folder: str, study: str, cell: Cell, block: str, suffix: str) -> str:
-    """Return the path of the file of one cell and seed block, below the folder of results.
-
-    Parameters
-    ----------
-    folder : str
-        Folder: latents, encoders, probes or the like.
-    study : str
-        Name of the study.
-    cell : Cell
-        The cell.
-    block : str
-        Seed block, FIRST-LAST.
-    suffix : str
-        Suffix of the file.
-    """
+    """Return the path of the file of one cell and seed block, below the folder of results."""
     return "/".join(filter(None, (folder, study, cell.path, f"seeds={block}.{suffix}")))
 
 
 def cell_paths(
     folder: str, study: str, cells: Iterable[Cell], blocks: Iterable[str], suffix: str
 ) -> Iterator[str]:
-    """Yield the paths of the files of all cells and seed blocks.
-
-    Parameters
-    ----------
-    folder, study, suffix : str
-        As of `cell_path`.
-    cells : iterable of Cell
-        The cells.
-    blocks : iterable of str
-        The seed blocks.
-    """
+    """Yield the paths of the files of all cells and seed blocks."""
     blocks = list(blocks)
     return (cell_path(folder, study, cell, block, suffix) for cell in cells for block in blocks)

@@ -45,17 +45,6 @@ def latin_hypercube(
 
     The strata of each parameter have an order of their own. Order and values are those of
     torch.randperm and of torch.rand in float64.
-
-    Parameters
-    ----------
-    draws : str
-        Namespace of the random stream.
-    seed : int
-        Seed.
-    regimes : int
-        Number of values of each parameter.
-    ranges : mapping
-        Range of each parameter.
     """
     columns = {}
     for name, interval in ranges.items():

@@ -88,21 +88,7 @@ def dump_config(value: Any) -> Any:
 def format_validation_error(
     error: ValidationError, model: type[Section] | None = None, raw: Any = None
 ) -> str:
-    """Format the first three problems of a validation error as one line.
-
-    Parameters
-    ----------
-    error : ValidationError
-    model : type of Section, optional
-        What was validated, to suggest a key for an unknown one.
-    raw : dict, optional
-        The config as the user wrote it, to name a key that studies inherit where it is written.
-
-    Returns
-    -------
-    str
-        `KEY: PROBLEM, got VALUE`, joined by semicolons; what several keys share is told once.
-    """
+    """Format the first three problems of a validation error as one line."""
     places: dict[str, list[str]] = {}
     for item in error.errors(include_url=False):
         keys = [key for key in item["loc"] if not UNION.match(str(key))]
@@ -134,17 +120,7 @@ UNION = re.compile(r"\[key\]$|\w[\w-]*\[.*\]$|constrained-\w+$|function-\w+$")
 
 
 def written_place(keys: list[Any], value: Any, raw: Any) -> list[Any]:
-    """Return the place at which a raw config has a value that studies inherit.
-
-    Parameters
-    ----------
-    keys : list
-        Place of the value in the section of a study, which is returned where it is not inherited.
-    value : Any
-        The value.
-    raw : dict
-        The config as the user wrote it.
-    """
+    """Return the place at which a raw config has a value that studies inherit."""
     for start in range(len(keys)):
         for prefix in (*(keys[:end] for end in range(start, -1, -1)), ["images"]):
             place, current = [*prefix, *keys[start:]], raw

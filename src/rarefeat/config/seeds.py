@@ -21,15 +21,6 @@ def seed_blocks(
     """Return seed blocks by their name FIRST-LAST; the last one may be shorter.
 
     More seeds leave the blocks before them as they are, but for such a last one.
-
-    Parameters
-    ----------
-    first_seed : int
-        First seed.
-    seeds : int
-        Number of seeds.
-    seeds_per_block : int or list of int
-        Size of every block, or of the first ones, of which the last is that of all others.
     """
 
     def cut() -> Iterator[range]:

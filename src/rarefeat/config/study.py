@@ -35,17 +35,7 @@ class Grid(Section):
 
 
 def serves_native_step(simulator: str, device: str, data: Data, m: int) -> bool:
-    """Return whether `core.training.make_kernel` has native functions for a study.
-
-    Parameters
-    ----------
-    simulator, device : str
-        Simulator, and where it trains.
-    data : Data
-        Data of the study.
-    m : int
-        Number of neurons.
-    """
+    """Return whether `core.training.make_kernel` has native functions for a study."""
     # As the reduced simulator, which imports torch, rounds up: a test holds both together.
     coordinates = data.d + m + -(data.d + m) % 8
     return (
@@ -234,24 +224,7 @@ def share_defaults(
     study: type[Section] = Study,
     inherits: Iterable[str] = SHARED_STUDY_KEYS,
 ) -> Any:
-    """Give the studies of a section of the config what they share.
-
-    Parameters
-    ----------
-    raw : Any
-        Section as read; returned as it is if it has no mapping `studies`.
-    shared : dict
-        Values of all sections, from the top level.
-    study : type
-        Model of a study, whose keys at the section's level belong to all its studies.
-    inherits : iterable of str
-        Keys that a study takes from `shared`.
-
-    Returns
-    -------
-    Any
-        Section with complete studies.
-    """
+    """Give the studies of a section of the config what they share."""
     if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
         return raw
     keys = {field.alias or name for name, field in study.model_fields.items()}

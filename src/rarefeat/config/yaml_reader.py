@@ -14,13 +14,7 @@ MISREAD = re.compile(r"[-+]?(0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)")
 
 
 def read_yaml(path: Path, name: str = "config") -> dict:
-    """Read a mapping from a YAML file; `name` is what an error message calls the file.
-
-    Raises
-    ------
-    RarefeatError
-        If the file cannot be read, is not valid YAML, repeats a key, or is not a mapping.
-    """
+    """Read a mapping from a YAML file; `name` is what an error message calls the file."""
     try:
         text = path.read_text(encoding="utf-8")
         content = YAML(typ="safe").load(text)

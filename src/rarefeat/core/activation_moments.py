@@ -46,20 +46,7 @@ def batch_moments(
 ) -> Moments:
     """Compute the activation statistics of one batch.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (S, K, m)
-        Embeddings of the first and second views of the positive pairs.
-    linear : Tensor of shape (S, K, m)
-        Pre-activations of the first views, summed over the tokens: s of `Moments.linear_second`.
-    residual : Tensor of shape (S, K)
-        1 - l'_p of each pair, with l'_p the softmax weight of the positive.
-    norms, previous_norms : Tensor of shape (S, m)
-        ||w|| at this step and a step before.
-
-    Returns
-    -------
-    Moments
+    f_x, f_y (S, K, m), linear (S, K, m), residual (S, K), norms, previous_norms (S, m).
     """
     square, pairs, opened = f_x.square(), f_x * f_y, (f_x != 0).to(f_x.dtype)
     linear_square = linear.square()
@@ -80,24 +67,7 @@ def batch_moments(
 
 
 def update_running_moments(mean: Moments | None, batch: Moments, step: int, memory: int) -> Moments:
-    """Update the running means with the statistics of one more batch.
-
-    Parameters
-    ----------
-    mean : Moments or None
-        Running means before the step; None before the first.
-    batch : Moments
-        Statistics of the batch.
-    step : int
-        Step number, counted from 0.
-    memory : int
-        Window (steps): all steps weigh the same while there are at most `memory`; later the mean
-        decays exponentially with that window.
-
-    Returns
-    -------
-    Moments
-    """
+    """Update the running means with the statistics of one more batch."""
     if mean is None:
         return batch
     weight = 1 / min(step + 1, memory)

@@ -107,14 +107,7 @@ class ArmSpec(NamedTuple):
 def mask_smallest_norms(context: PruningContext) -> Tensor:
     """Mask the floor(alpha m) neurons with the smallest norm, Algorithm 1.
 
-    Parameters
-    ----------
-    context : PruningContext
-        State before the step.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
+    -> (S, m).
     """
     return mask_smallest(context.norms, context.alpha)
 
@@ -122,14 +115,7 @@ def mask_smallest_norms(context: PruningContext) -> Tensor:
 def mask_largest_norms(context: PruningContext) -> Tensor:
     """Mask the floor(alpha m) neurons with the largest norm, a control.
 
-    Parameters
-    ----------
-    context : PruningContext
-        State before the step.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
+    -> (S, m).
     """
     return mask_smallest(-context.norms, context.alpha)
 
@@ -137,14 +123,7 @@ def mask_largest_norms(context: PruningContext) -> Tensor:
 def mask_random_neurons(context: PruningContext) -> Tensor:
     """Mask floor(alpha m) neurons drawn at random once, a control that ignores the weights.
 
-    Parameters
-    ----------
-    context : PruningContext
-        State before the step; `draw` must be set.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
+    -> (S, m).
     """
     return mask_smallest(context.draw, context.alpha)
 
@@ -152,14 +131,7 @@ def mask_random_neurons(context: PruningContext) -> Tensor:
 def mask_smallest_weights(context: PruningContext) -> Tensor:
     """Mask the floor(alpha m p) single weights with the smallest magnitude in the layer.
 
-    Parameters
-    ----------
-    context : PruningContext
-        State before the step, under the direct simulator.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m, p)
+    -> (S, m, p).
     """
     return mask_smallest(context.weights.abs().flatten(1), context.alpha).view_as(context.weights)
 
@@ -167,15 +139,7 @@ def mask_smallest_weights(context: PruningContext) -> Tensor:
 def mask_oracle_all(context: PruningContext) -> Tensor:
     """Mask every minority neuron, at any norm: the largest set that Theorem 3.2 can mean.
 
-    Parameters
-    ----------
-    context : PruningContext
-        State before the step.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
-        See `is_minority_neuron`.
+    -> (S, m).
     """
     return is_minority_neuron(context.cosines, context.n_minority)
 
@@ -185,14 +149,7 @@ def mask_oracle_nearest(context: PruningContext) -> Tensor:
 
     This oracle acts also where no neuron has learned a minority feature.
 
-    Parameters
-    ----------
-    context : PruningContext
-        State before the step.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
+    -> (S, m).
     """
     return mask_smallest(-context.cosines[..., -context.n_minority :].amax(-1), context.alpha)
 
@@ -200,18 +157,7 @@ def mask_oracle_nearest(context: PruningContext) -> Tensor:
 def is_minority_neuron(cosines: Tensor, n_minority: int, threshold: float = 0.5) -> Tensor:
     """Return which neurons have their largest absolute cosine to a minority feature.
 
-    Parameters
-    ----------
-    cosines : Tensor of shape (S, m, d)
-        Absolute cosines.
-    n_minority : int
-        Number of minority features, the last ones.
-    threshold : float
-        The largest cosine must exceed it.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
+    cosines (S, m, d) -> (S, m).
     """
     largest, feature = cosines.max(-1)
     return (largest > threshold) & (feature >= cosines.shape[-1] - n_minority)
@@ -223,15 +169,7 @@ def mask_oracle_gated(context: PruningContext) -> Tensor:
     Theorem 3.2, Remark 1: pruned neurons grow until their magnitude reaches that of the next
     feature.
 
-    Parameters
-    ----------
-    context : PruningContext
-        State before the step.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
-        A subset of `mask_oracle_all`. Empty in a replica without a pure majority neuron.
+    -> (S, m).
     """
     norms, cosines = context.norms, context.cosines
     pure = (cosines[..., : -context.n_minority] > PURE_COSINE).any(-1)
@@ -245,15 +183,7 @@ def mask_oracle_partial(context: PruningContext) -> Tensor:
     Theorem F.1 prunes P, alpha m <= |M_j*| of them; the remaining ones keep the feature in the
     logits.
 
-    Parameters
-    ----------
-    context : PruningContext
-        State before the step.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
-        A subset of `mask_oracle_all`. Of equal norms, the lower index counts as smaller.
+    -> (S, m).
     """
     aligned = mask_oracle_all(context)
     norms = context.norms.masked_fill(~aligned, math.inf)

@@ -22,19 +22,7 @@ LARGE = 256
 def empty_aligned(S: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Allocate a tensor in which every replica starts at a multiple of 64 bytes.
 
-    Parameters
-    ----------
-    S : int
-        Number of replicas.
-    *shape : int
-        Shape of one replica.
-    dtype : torch.dtype
-        Type of the entries.
-
-    Returns
-    -------
-    Tensor of shape (S, *shape)
-        Not initialised.
+    -> (S, *shape).
     """
     size, line = math.prod(shape), CACHE_LINE // dtype.itemsize
     return torch.empty(S, -(-size // line) * line, dtype=dtype)[:, :size].unflatten(1, shape)
@@ -45,15 +33,7 @@ def align_replicas(x: Tensor) -> Tensor:
 
     A tensor of one replica alone starts there, too.
 
-    Parameters
-    ----------
-    x : Tensor of shape (S, ..., p, q)
-        Matrices of S replicas; a transposed view stays one.
-
-    Returns
-    -------
-    Tensor of shape (S, ..., p, q)
-        The same values; `x` itself if it is aligned.
+    x (S, ..., p, q) -> (S, ..., p, q).
     """
     if x.stride(-1) != 1 and x.stride(-2) == 1:
         return align_replicas(x.mT).mT
@@ -71,16 +51,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     alone; larger ones have the same bits in one call for all. On a GPU nothing is promised about
     bits.
 
-    Parameters
-    ----------
-    a : Tensor of shape (S, ..., p, q)
-        Left factors.
-    b : Tensor of shape (S, ..., q, r)
-        Right factors; axes between the first and the last two may be missing.
-
-    Returns
-    -------
-    Tensor of shape (S, ..., p, r)
+    a (S, ..., p, q), b (S, ..., q, r) -> (S, ..., p, r).
     """
     if not is_on_cpu(a):
         return a @ b.view(len(b), *[1] * (a.dim() - b.dim()), *b.shape[1:])

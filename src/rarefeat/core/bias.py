@@ -50,14 +50,7 @@ class BiasSchedule(Protocol):
 def is_stage_one_over(feature_share: Tensor) -> Tensor:
     """Return whether every neuron has at least half of ||w||^2 in span(M), eq. (34).
 
-    Parameters
-    ----------
-    feature_share : Tensor of shape (S, m)
-        ||M^T w_i||^2 / ||w_i||^2, see `neurons.feature_share`.
-
-    Returns
-    -------
-    bool Tensor of shape (S,)
+    feature_share (S, m) -> (S,).
     """
     return (feature_share >= 0.5).all(-1)
 
@@ -67,18 +60,7 @@ def follow(norms: Tensor, d: int, scale: float) -> Tensor:
 
     The bias at T1 has this value under the rule `grow` as well.
 
-    Parameters
-    ----------
-    norms : Tensor of shape (S, m)
-        ||w_i||.
-    d : int
-        Number of features.
-    scale : float
-        `BiasSchedule.share`.
-
-    Returns
-    -------
-    Tensor of shape (S, m)
+    norms (S, m) -> (S, m).
     """
     return scale * math.sqrt(2 * math.log(d) / d) * norms
 
@@ -88,26 +70,8 @@ def grow(bias: Tensor, norms: Tensor, next_norms: Tensor, eta: float, d: int, ca
 
     The cap is cap / sqrt(d), Wen & Li's polylog(d) / sqrt(d).
 
-    Parameters
-    ----------
-    bias : Tensor of shape (S, m)
-        b_i before the step.
-    norms, next_norms : Tensor of shape (S, m)
-        ||w_i|| before and after the step.
-    eta : float
-        Learning rate.
-    d : int
-        Number of features.
-    cap : float
-        `BiasSchedule.cap`.
-
-    Returns
-    -------
-    Tensor of shape (S, m)
-
-    References
-    ----------
-    Wen & Li 2021, section 2.2; Liao et al., eq. (70).
+    bias (S, m), norms, next_norms (S, m) -> (S, m). Wen & Li 2021, section 2.2; Liao et al., eq.
+    (70).
     """
     factor = torch.clamp(
         next_norms / norms.clamp_min(torch.finfo(norms.dtype).tiny), min=1 + eta / d
@@ -116,21 +80,7 @@ def grow(bias: Tensor, norms: Tensor, next_norms: Tensor, eta: float, d: int, ca
 
 
 def make_bias_rule(schedule: BiasSchedule, d: int, eta: float) -> BiasRule:
-    """Make the bias rule that a schedule names.
-
-    Parameters
-    ----------
-    schedule : BiasSchedule
-        Name of the rule and its constants.
-    d : int
-        Number of features.
-    eta : float
-        Learning rate.
-
-    Returns
-    -------
-    BiasRule
-    """
+    """Make the bias rule that a schedule names."""
 
     def gradient(context: BiasContext) -> Tensor:
         return context.bias - eta * context.gradient()

@@ -23,17 +23,7 @@ SCALE_RTOL = 1e-4
 def similarities(f_x: Tensor, f_y: Tensor, negatives: Tensor | None = None) -> Tensor:
     """Compute the inner products of the anchors with their positives and negatives, eq. (2).
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (S, K, m)
-        Embeddings of the first and second views.
-    negatives : Tensor of shape (S, K, m), optional
-        Embeddings of the samples as negatives, if not the second views.
-
-    Returns
-    -------
-    Tensor of shape (S, K, K)
-        One row per anchor: the positive on the diagonal, the negatives elsewhere.
+    f_x, f_y (S, K, m), negatives (S, K, m) -> (S, K, K).
     """
     if negatives is None:
         return matmul(f_x, f_y.mT)
@@ -43,19 +33,7 @@ def similarities(f_x: Tensor, f_y: Tensor, negatives: Tensor | None = None) -> T
 def probabilities(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
     """Compute the softmax weights of eq. (19)-(20).
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (S, K, m)
-        Embeddings of the first and second views.
-    tau : float
-        Temperature.
-    negatives : Tensor of shape (S, K, m), optional
-        Embeddings of the samples as negatives, if not the second views.
-
-    Returns
-    -------
-    Tensor of shape (S, K, K)
-        One row per anchor, the weight of the positive on the diagonal.
+    f_x, f_y (S, K, m), negatives (S, K, m) -> (S, K, K).
     """
     logits = similarities(f_x, f_y, negatives)
     return torch.softmax(logits if tau == 1 else logits / tau, dim=-1)
@@ -64,19 +42,7 @@ def probabilities(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None
 def infonce(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
     """Compute the loss of eq. (1), averaged over the batch, without the l2 term.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (S, K, m)
-        Embeddings of the first and second views.
-    tau : float
-        Temperature.
-    negatives : Tensor of shape (S, K, m), optional
-        Embeddings of the samples as negatives, if not the second views.
-
-    Returns
-    -------
-    Tensor of shape (S,)
-        Loss (nat).
+    f_x, f_y (S, K, m), negatives (S, K, m) -> (S,).
     """
     log_weights = torch.log_softmax(similarities(f_x, f_y, negatives) / tau, dim=-1)
     return -log_weights.diagonal(dim1=-2, dim2=-1).mean(-1)
@@ -89,15 +55,7 @@ def infonce_floor(signs: Tensor) -> Tensor:
     anchor. By Jensen's inequality the expected loss of an anchor with c such candidates, its
     positive included, is at least log c.
 
-    Parameters
-    ----------
-    signs : Tensor of shape (S, K, d)
-        Aggregated signs of the samples.
-
-    Returns
-    -------
-    Tensor of shape (S,)
-        Mean of log c over the batch (nat).
+    signs (S, K, d) -> (S,).
     """
     signs = signs.float()
     distance = torch.cdist(signs, signs, p=1)
@@ -118,27 +76,8 @@ def weight_gradient_coefficients(
     d loss / d w_i is the sum of c_i z over the attended tokens z of the anchors. This is eq. (21)
     divided by tau.
 
-    Parameters
-    ----------
-    pre : Tensor of shape (S, K, L, m)
-        Pre-activations of the anchors X.
-    bias : Tensor of shape (S, m)
-        Biases of the gates 1{|s| >= b}.
-    f_y : Tensor of shape (S, K, m)
-        Embeddings of the second views.
-    p : Tensor of shape (S, K, K)
-        Softmax weights, as returned by `probabilities`.
-    tau : float
-        Temperature.
-    negatives : Tensor of shape (S, K, m), optional
-        Embeddings of the samples as negatives, if not the second views.
-    weights : Tensor of shape (S, K), optional
-        Weight of each anchor in the mean; 1 by default.
-
-    Returns
-    -------
-    Tensor of shape (S, K, L, m)
-        c: one coefficient for each attended token of the anchors and each neuron.
+    pre (S, K, L, m), bias (S, m), f_y (S, K, m), p (S, K, K), negatives (S, K, m), weights (S, K)
+    -> (S, K, L, m).
     """
     threshold = bias[:, None, None, :]
     # The gate is computed in place as numbers, as a product with a bool tensor takes twice as long.
@@ -162,26 +101,8 @@ def bias_gradient(
 
     d h / d b = -sign(s) where |s| >= |b|, and 0 elsewhere.
 
-    Parameters
-    ----------
-    pre : Tensor of shape (S, K, L, m)
-        Pre-activations of the anchors X.
-    bias : Tensor of shape (S, m)
-        Biases b_i.
-    f_y : Tensor of shape (S, K, m)
-        Embeddings of the second views.
-    p : Tensor of shape (S, K, K)
-        Softmax weights, as returned by `probabilities`.
-    tau : float
-        Temperature.
-    negatives : Tensor of shape (S, K, m), optional
-        Embeddings of the samples as negatives, if not the second views.
-    weights : Tensor of shape (S, K), optional
-        Weight of each anchor in the mean; 1 by default.
-
-    Returns
-    -------
-    Tensor of shape (S, m)
+    pre (S, K, L, m), bias (S, m), f_y (S, K, m), p (S, K, K), negatives (S, K, m), weights (S, K)
+    -> (S, m).
     """
     slope = -pre.sign() * (pre.abs() >= bias.abs()[:, None, None, :])
     return (embedding_gradient(f_y, p, tau, negatives, weights) * slope.sum(2)).sum(1)
@@ -199,22 +120,7 @@ def embedding_gradient(
     It is the error of the softmax weights, applied to the positives and negatives, which have no
     gradient themselves (StopGrad).
 
-    Parameters
-    ----------
-    f_y : Tensor of shape (S, K, m)
-        Embeddings of the second views.
-    p : Tensor of shape (S, K, K)
-        Softmax weights, as returned by `probabilities`.
-    tau : float
-        Temperature.
-    negatives : Tensor of shape (S, K, m), optional
-        Embeddings of the samples as negatives, if not the second views.
-    weights : Tensor of shape (S, K), optional
-        Weight of each anchor in the mean; 1 by default.
-
-    Returns
-    -------
-    Tensor of shape (S, K, m)
+    f_y (S, K, m), p (S, K, K), negatives (S, K, m), weights (S, K) -> (S, K, m).
     """
     K = p.shape[-1]
     error = p.clone()
@@ -236,17 +142,7 @@ def infonce_at_best_scale(f_x: Tensor, f_y: Tensor, tau: float) -> float:
     the loss is flat at its smallest, so that its error is of the order of the square of the
     remaining one. Where the loss only falls, the value at `MAX_SCALE` is returned.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (B, K, m)
-        Embeddings of the first and second views of B batches.
-    tau : float
-        Temperature.
-
-    Returns
-    -------
-    float
-        Mean loss over the batches (nat).
+    f_x, f_y (B, K, m).
     """
     logits = relative_logits(f_x, f_y, tau)
     low, high, square = 0.0, math.inf, 0.0
@@ -266,17 +162,7 @@ def infonce_at_best_scale(f_x: Tensor, f_y: Tensor, tau: float) -> float:
 def relative_logits(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
     """Compute the logits minus the positive's, which leaves the softmax as it is.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (B, K, m)
-        Embeddings of the first and second views.
-    tau : float
-        Temperature.
-
-    Returns
-    -------
-    Tensor of shape (B, K, K)
-        One row per anchor, 0 on the diagonal.
+    f_x, f_y (B, K, m) -> (B, K, K).
     """
     logits = similarities(f_x, f_y) / tau
     return logits - logits.diagonal(dim1=-2, dim2=-1)[..., None]
@@ -285,19 +171,7 @@ def relative_logits(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
 def newton_step(logits: Tensor, square: float) -> tuple[float, float]:
     """Compute the loss's derivative in the square of the scale, and Newton's next square.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (B, K, K)
-        Logits at scale 1, minus the positive's.
-    square : float
-        Square of the scale.
-
-    Returns
-    -------
-    slope : float
-        Derivative of the mean loss.
-    newton : float
-        Next square; infinite where the curvature is 0.
+    logits (B, K, K).
     """
     weighted = torch.softmax(square * logits, dim=-1).mul_(logits)
     mean, second = weighted.sum(-1), torch.linalg.vecdot(weighted, logits)

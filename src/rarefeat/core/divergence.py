@@ -18,19 +18,7 @@ def diverged(loss: Tensor, candidates: int, weights: Tensor | None = None) -> Te
     learned nothing. The loss is that of the dense network without the l2 term, eq. (1) of
     imbalance_and_pruning.
 
-    Parameters
-    ----------
-    loss : Tensor of shape (S,)
-        InfoNCE of the dense network (nat).
-    candidates : int
-        K, the positive and its negatives.
-    weights : Tensor of shape (S, ...), optional
-        Weights to check for values that are not finite.
-
-    Returns
-    -------
-    bool Tensor of shape (S,)
-        True also where the loss is NaN.
+    loss (S,), weights (S, ...) -> (S,).
     """
     lost = ~(loss <= DIVERGED_LOSS_RATIO * math.log(candidates))  # also true for NaN
     if weights is not None:

@@ -15,17 +15,7 @@ from rarefeat.core.device import any_or_gpu
 def attention(tokens: Tensor, scale: float = 1.0) -> Tensor:
     """Compute the attention weights with W_Q = W_K = W_V = I.
 
-    Parameters
-    ----------
-    tokens : Tensor of shape (S, n, L, P)
-        Tokens of each sample.
-    scale : float
-        Scale of the logits, `Training.logit_scale`.
-
-    Returns
-    -------
-    Tensor of shape (S, n, L, L)
-        Row r is softmax_s (scale <x_r, x_s>).
+    tokens (S, n, L, P) -> (S, n, L, L).
     """
     scores = matmul(tokens, tokens.mT)
     if scale != 1:
@@ -38,16 +28,7 @@ def attention(tokens: Tensor, scale: float = 1.0) -> Tensor:
 def attend(tokens: Tensor, scale: float = 1.0) -> Tensor:
     """Compute the attended tokens z_X^(r) = sum_s attention_rs x_s.
 
-    Parameters
-    ----------
-    tokens : Tensor of shape (S, n, L, P)
-        Tokens of each sample.
-    scale : float
-        Scale of the logits, `Training.logit_scale`.
-
-    Returns
-    -------
-    Tensor of shape (S, n, L, P)
+    tokens (S, n, L, P) -> (S, n, L, P).
     """
     if tokens.shape[2] == 1:
         # A softmax over one token is 1, and products of one row would take a third of a step.
@@ -59,17 +40,6 @@ def brelu(s: Tensor, b: Tensor | float) -> Tensor:
     """Compute BReLU_b(s) = ReLU(s - b) - ReLU(-s - b).
 
     This is soft thresholding for b >= 0, and twice as steep within |b| for b < 0.
-
-    Parameters
-    ----------
-    s : Tensor
-        Pre-activations.
-    b : Tensor or float
-        Biases, broadcast to the shape of `s`.
-
-    Returns
-    -------
-    Tensor of the shape of `s`
     """
     b = torch.as_tensor(b, dtype=s.dtype)
     if any_or_gpu(b < 0):
@@ -81,16 +51,7 @@ def brelu(s: Tensor, b: Tensor | float) -> Tensor:
 def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
     """Compute the pre-activations <w_i, z_X^(r)>.
 
-    Parameters
-    ----------
-    attended : Tensor of shape (S, n, L, P)
-        Attended tokens, as returned by `attend`; only the first p coordinates are used.
-    weights : Tensor of shape (S, m, p)
-        Weights w_i.
-
-    Returns
-    -------
-    Tensor of shape (S, n, L, m)
+    attended (S, n, L, P), weights (S, m, p) -> (S, n, L, m).
     """
     visible = attended.flatten(1, 2)[..., : weights.shape[-1]]
     return matmul(visible, weights.mT).unflatten(1, attended.shape[1:3])
@@ -99,16 +60,7 @@ def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
 def embed(pre: Tensor, bias: Tensor) -> Tensor:
     """Compute the embeddings f(X) = (h_1, ..., h_m) from pre-activations.
 
-    Parameters
-    ----------
-    pre : Tensor of shape (S, n, L, m)
-        Pre-activations.
-    bias : Tensor of shape (S, m)
-        Biases b_i.
-
-    Returns
-    -------
-    Tensor of shape (S, n, m)
+    pre (S, n, L, m), bias (S, m) -> (S, n, m).
     """
     first, *others = brelu(pre, bias[:, None, None, :]).unbind(2)
     f = first + 0.0

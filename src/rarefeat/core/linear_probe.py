@@ -14,23 +14,7 @@ def linear_probe(
 
     Where features are linearly dependent, the head is the solution of minimum norm.
 
-    Parameters
-    ----------
-    train_features : Tensor of shape (n, m)
-        Embeddings that the head is fitted on.
-    train_labels : Tensor of shape (n,)
-        Labels that the head is fitted on.
-    test_features : Tensor of shape (n', m)
-        Embeddings that the head is tested on.
-    test_labels : Tensor of shape (n',)
-        Labels that the head is tested on.
-
-    Returns
-    -------
-    mse : float
-        Mean squared error on the test set.
-    r2 : float
-        1 - MSE / variance of the test labels.
+    train_features (n, m), train_labels (n,), test_features (n', m), test_labels (n',).
     """
     x, y = train_features.double(), train_labels.double()
     x_mean, y_mean = x.mean(0), y.mean()
@@ -43,18 +27,7 @@ def linear_probe(
 def pair_cosine_similarity(f_x: Tensor, f_y: Tensor) -> tuple[float, float]:
     """Compute the mean cosine similarity of positive pairs and the fraction of empty pairs.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (n, m)
-        Embeddings of the first and second views.
-
-    Returns
-    -------
-    similarity : float
-        Mean over all pairs. A pair with a zero embedding counts as 0, as a sample that is mapped to
-        zero is not recognised.
-    empty : float
-        Fraction of the pairs with an embedding that is exactly zero.
+    f_x, f_y (n, m).
     """
     f_x, f_y = f_x.double(), f_y.double()
     norms = f_x.norm(dim=-1) * f_y.norm(dim=-1)

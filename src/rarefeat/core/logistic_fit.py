@@ -23,16 +23,7 @@ def fit_logistic(x: np.ndarray, learned: np.ndarray) -> LogisticFit:
     normal around a steepness of 4 per standard deviation of x, with a factor of ten as standard
     deviation.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        Margins.
-    learned : ndarray of shape (n,)
-        Outcomes, 0 or 1.
-
-    Returns
-    -------
-    LogisticFit
+    x (n,), learned (n,).
     """
     x, learned = np.asarray(x, dtype=float), np.asarray(learned, dtype=float)
     scale, middle = max(x.std(), 1e-6), x.mean()

@@ -179,19 +179,7 @@ def _fill_chi(s, used, shape, out):
 def fill_streams(states, z, shape, chis, done):
     """Fill `z` and `chis` from the states of generators, and set the states.
 
-    Parameters
-    ----------
-    states : int64 array of shape (S, 632)
-        `torch.Generator.get_state` in words of 8 bytes: the seed, how many words are unused plus 1,
-        the place of the next one, and 624 words.
-    z : float32 array of shape (S, 16 or more)
-        Filled with normal numbers.
-    shape : float32 array
-        Half of the degrees of freedom of each chi variable; empty to draw none.
-    chis : float32 array of shape (S, number of chi variables)
-        Filled with chi variables, 0 where a draw is rejected.
-    done : bool array of shape (S,)
-        Set to whether the chi variables are drawn.
+    states (S, 632), z (S, 16 or more), chis (S, number of chi variables), done (S,).
     """
     s = np.empty(624, np.uint32)
     for i in range(len(states)):
@@ -250,19 +238,7 @@ def draw_streams(
 ) -> list[bool]:
     """Draw normal numbers and chi variables, and leave the generators where torch would.
 
-    Parameters
-    ----------
-    generators : list of torch.Generator
-        Stream of each of the S replicas.
-    z, chis : Tensor of shape (S, ...)
-        Contiguous: filled with at least 16 normal numbers a replica, and then with chi variables.
-    shape : Tensor
-        Half of the degrees of freedom of each chi variable; empty to draw none.
-
-    Returns
-    -------
-    list of bool
-        For each replica, False if its chi variables are not drawn.
+    z, chis (S, ...).
     """
     states = torch.stack([generator.get_state() for generator in generators])
     done, flat = np.empty(len(states), bool), chis.flatten(1)

@@ -52,14 +52,7 @@ ROWS = 256
 def attend(z, latents, chis, p, sigma, scale):
     """Turn normal numbers into tokens M z + xi, and these into attended tokens.
 
-    Parameters
-    ----------
-    z, latents : float32 arrays of shape (S, n, L, P) and (S, n, L, d)
-        Normal numbers, replaced by the attended tokens, and latent signals.
-    chis : float32 array of shape (S, n, P - p)
-        Diagonals of the Bartlett factors.
-    p, sigma, scale : int, float, float
-        Coordinates of a weight, standard deviation of the noise, scale of the attention's logits.
+    z, latents (S, n, L, P), chis (S, n, P - p).
     """
     S, n, L, P = z.shape
     W = P + -P % 16
@@ -113,12 +106,7 @@ def attend(z, latents, chis, p, sigma, scale):
 def embed(attended, weights, bias, pre, f):
     """Compute pre-activations, and embeddings: the sum of BReLU over the tokens, eq. (4).
 
-    Parameters
-    ----------
-    attended, weights, bias : float32 arrays of shape (S, n, L, P), (S, m, p) and (S, M)
-        Attended tokens, weights w_i and biases b_i.
-    pre, f : float32 arrays of shape (S, n, L, M) and (S, n, M)
-        Filled with the pre-activations and the embeddings.
+    attended, weights, bias (S, n, L, P), pre, f (S, n, L, M).
     """
     (S, n, L, P), M, (m, p) = attended.shape, pre.shape[3], weights.shape[1:]
     W, samples = np.zeros((P, M), np.float32), max(1, ROWS // L)
@@ -141,17 +129,7 @@ def embed(attended, weights, bias, pre, f):
 def backpropagate(pre, bias, f, keys, tau, c):
     """Compute the coefficients of the gradient with respect to the weights, eq. (5) and (21).
 
-    Parameters
-    ----------
-    pre, bias : float32 arrays of shape (S, n, L, M) and (S, M)
-        Pre-activations and biases of the gates 1{|s| >= b}, the K anchors first.
-    f, keys : float32 arrays of shape (S, n, M)
-        Embeddings of the softmax weights, and of the positives and negatives. The negatives are the
-        last K samples: the second views, or samples of their own where n is 3 K.
-    tau : float
-        Temperature.
-    c : float32 array of shape (S, K, L, M)
-        Filled with the coefficients.
+    pre, bias (S, n, L, M), f, keys (S, n, M), c (S, K, L, M).
     """
     (S, K, L, M), n = c.shape, f.shape[1]
     # One column per anchor, so that every loop runs over anchors.
@@ -195,16 +173,7 @@ def backpropagate(pre, bias, f, keys, tau, c):
 def descend(weights, c, attended, decay, complement_draw, scale, d, nu, out):
     """Take the step of the weights [A, F]; return False if a factor fails.
 
-    Parameters
-    ----------
-    weights, c, attended : float32 arrays of shape (S, m, p), (S, K, L, M) and (S, K, L, P)
-        Weights W(t), coefficients of the gradient, and attended tokens of the anchors.
-    decay, complement_draw : arrays of shape (S,) and (S, m, min(m, nu))
-        1 - eta lambda, and the result of `Simulator.draw_complement`.
-    scale, d, nu : float, int, int
-        -eta, number of features, and dimensions beyond the span.
-    out : float32 array of shape (S, m, p)
-        Filled with W(t+1).
+    weights, c, attended (S, m, p), decay, complement_draw (S,), out (S, m, p).
     """
     (S, K, L, P), (m, p), M = attended.shape, weights.shape[1:], c.shape[3]
     z, rows = np.empty((K, L, p), np.float32), np.empty((K, P - p, M), np.float32)
@@ -257,13 +226,7 @@ class NativeSimulator(ReducedSimulator):
         self.scale = scale
 
     def attended_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        """Draw tokens, and compute their attended tokens.
-
-        Parameters
-        ----------
-        latents, sigma, generators
-            Those of `Simulator.sample_tokens`.
-        """
+        """Draw tokens, and compute their attended tokens."""
         (S, n, L, _), columns = latents.shape, min(latents.shape[2], self.nu)
         z, chis = torch.empty(S, n, L, self.p + columns), torch.empty(S, n, columns)
         # Few draws and small degrees of freedom are left to torch, as in simulators.chi_variables.
@@ -285,13 +248,7 @@ class NativeSimulator(ReducedSimulator):
         complement_draw: Tensor | None = None,
         scale: float = 1.0,
     ) -> Tensor:
-        """Return W(t+1), as `ReducedSimulator.descend` does.
-
-        Parameters
-        ----------
-        weights, coefficients, attended, decay, complement_draw, scale
-            Those of `Simulator.descend`.
-        """
+        """Return W(t+1), as `ReducedSimulator.descend` does."""
         out, decays = torch.empty(weights.shape), decay.flatten().expand(len(weights))
         draw = torch.empty(len(out), 0, 0).double() if complement_draw is None else complement_draw
         c, *rest = (x.contiguous().numpy() for x in (widen(coefficients), decays, draw))
@@ -317,13 +274,7 @@ def loss_gradient(
     config: StepConfig,
     gradient: Gradient = "unmasked",
 ) -> LossGradient:
-    """Compute `training.loss_gradient`.
-
-    Parameters
-    ----------
-    dense, masked, gate_bias, config, gradient
-        Those of `training.loss_gradient`.
-    """
+    """Compute `training.loss_gradient`."""
     K, tau = config.K, config.tau
     pre = (masked if gradient == "straight_through" else dense).pre
     keys = dense if gradient == "unmasked" else masked

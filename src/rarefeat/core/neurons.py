@@ -16,17 +16,7 @@ from rarefeat.core.thresholds import ALIGNED_COSINE, GAMMA, PURE_COSINE
 def absolute_cosines(weights: Tensor, dictionary: Tensor) -> Tensor:
     """Compute |<w_i, M_j>| / ||w_i||.
 
-    Parameters
-    ----------
-    weights : Tensor of shape (S, m, d1)
-        Weights w_i.
-    dictionary : Tensor of shape (S, d1, d)
-        Features M_j as columns.
-
-    Returns
-    -------
-    Tensor of shape (S, m, d)
-        0 for a neuron of norm 0.
+    weights (S, m, d1), dictionary (S, d1, d) -> (S, m, d).
     """
     norms = weights.norm(dim=-1, keepdim=True)
     return matmul(weights, dictionary).abs() / norms.clamp_min(torch.finfo(weights.dtype).tiny)
@@ -35,16 +25,7 @@ def absolute_cosines(weights: Tensor, dictionary: Tensor) -> Tensor:
 def feature_share(weights: Tensor, dictionary: Tensor) -> Tensor:
     """Compute ||M^T w_i||^2 / ||w_i||^2, the fraction of a neuron in span(M) of eq. (34).
 
-    Parameters
-    ----------
-    weights : Tensor of shape (S, m, d1)
-        Weights w_i.
-    dictionary : Tensor of shape (S, d1, d)
-        Features M_j as columns.
-
-    Returns
-    -------
-    Tensor of shape (S, m)
+    weights (S, m, d1), dictionary (S, d1, d) -> (S, m).
     """
     return absolute_cosines(weights, dictionary).square().sum(-1)
 
@@ -54,20 +35,7 @@ def ordinary_neurons(
 ) -> Tensor:
     """Return the ordinary neurons of each feature, M_j of eq. (26).
 
-    Parameters
-    ----------
-    weights : Tensor of shape (S, m, d1)
-        Initial weights w_i(0).
-    dictionary : Tensor of shape (S, d1, d)
-        Features M_j as columns.
-    ratio : float
-        eps_min / eps_max.
-    gamma : float
-        gamma of eq. (28).
-
-    Returns
-    -------
-    bool Tensor of shape (S, m, d)
+    weights (S, m, d1), dictionary (S, d1, d) -> (S, m, d).
     """
     return _squared_fraction(weights, dictionary) >= 2 * ratio**2 * (1 - gamma) * _log_d_over_d(
         dictionary
@@ -81,20 +49,7 @@ def lucky_neurons(
 
     A lucky neuron is above c1 log d / d in feature j and at most c2 log d / d in every other one.
 
-    Parameters
-    ----------
-    weights : Tensor of shape (S, m, d1)
-        Initial weights w_i(0).
-    dictionary : Tensor of shape (S, d1, d)
-        Features M_j as columns.
-    ratio : float
-        eps_min / eps_max.
-    gamma : float
-        gamma of eq. (28).
-
-    Returns
-    -------
-    bool Tensor of shape (S, m, d)
+    weights (S, m, d1), dictionary (S, d1, d) -> (S, m, d).
     """
     fraction = _squared_fraction(weights, dictionary)
     above = fraction >= 2 / ratio**2 * (1 + gamma) * _log_d_over_d(dictionary)
@@ -117,21 +72,7 @@ def _log_d_over_d(dictionary: Tensor) -> float:
 def alignment_metrics(weights: Tensor, dictionary: Tensor, n_minority: int) -> dict[str, Tensor]:
     """Compute the metrics of alignment with the features.
 
-    Parameters
-    ----------
-    weights : Tensor of shape (S, m, d1)
-        Weights w_i.
-    dictionary : Tensor of shape (S, d1, d)
-        Features M_j as columns.
-    n_minority : int
-        Number of minority features, the last columns of the dictionary.
-
-    Returns
-    -------
-    dict of str to Tensor of shape (S,)
-        `aligned_neurons` and `max_alignment` are those of imbalance_and_pruning, Figures 1 and 2,
-        for one minority feature, and their mean over several. `majority_alignment` is the mean over
-        majority features of the largest cosine. All are defined in `METRICS` of chain/tables.py.
+    weights (S, m, d1), dictionary (S, d1, d) -> (S,).
     """
     cosines = absolute_cosines(weights, dictionary).double()
     rare = cosines[..., -n_minority:]
@@ -148,21 +89,7 @@ def alignment_metrics(weights: Tensor, dictionary: Tensor, n_minority: int) -> d
 def minority_overlap(mask: Tensor, weights: Tensor, dictionary: Tensor, n_minority: int) -> Tensor:
     """Compute the fraction of a mask that lies in neurons aligned with a minority feature.
 
-    Parameters
-    ----------
-    mask : bool Tensor of shape (S, m) or (S, m, p)
-        True where a neuron or a single weight is pruned.
-    weights : Tensor of shape (S, m, d1)
-        Weights w_i.
-    dictionary : Tensor of shape (S, d1, d)
-        Features M_j as columns.
-    n_minority : int
-        Number of minority features, the last columns of the dictionary.
-
-    Returns
-    -------
-    Tensor of shape (S,)
-        A neuron is aligned from an absolute cosine of 0.3 on. NaN where nothing is pruned.
+    mask (S, m) or (S, m, p), weights (S, m, d1), dictionary (S, d1, d) -> (S,).
     """
     aligned = (absolute_cosines(weights, dictionary)[..., -n_minority:] >= ALIGNED_COSINE).any(-1)
     pruned = (mask if mask.dim() == 2 else mask.sum(-1)).double()

@@ -45,19 +45,7 @@ def uses_default_views(views: ViewSettings) -> bool:
 def colour_directions(dictionary: Tensor, rank: int, generators: Generators) -> Tensor:
     """Draw the directions of the colour nuisance: dense, as uniform directions are.
 
-    Parameters
-    ----------
-    dictionary : Tensor of shape (S, d1, d)
-        Features as columns.
-    rank : int
-        Number of directions; 0 for none.
-    generators : Generators
-        Sources of randomness.
-
-    Returns
-    -------
-    Tensor of shape (S, d1, rank)
-        Orthonormal columns, orthogonal to the features.
+    dictionary (S, d1, d) -> (S, d1, rank).
     """
     d = dictionary.shape[-1]
     if not rank:
@@ -71,28 +59,7 @@ class PairSampler:
 
     Random streams: "mask", "colour" and "colour directions".
 
-    Parameters
-    ----------
-    views : ViewSettings
-        How the two views differ.
-    simulator : Simulator
-        Simulator of the tokens.
-    kind : {"direct", "reduced"}
-        Name of the simulator.
-    namespace : str
-        Namespace of the random streams.
-    seeds : list of int
-        One seed per replica.
-
-    Attributes
-    ----------
-    directions : Tensor of shape (S, d1, rank)
-        Directions of the colour nuisance.
-
-    Raises
-    ------
-    RarefeatError
-        For views that need coordinates which the simulator `reduced` does not have.
+    directions (S, d1, rank).
     """
 
     def __init__(
@@ -127,19 +94,7 @@ class PairSampler:
         D x / mask and (I - D) x / (1 - mask), each with mean x. The colour C u,
         u ~ N(0, colour_sigma^2 I), is the same in both views, or drawn again for the second.
 
-        Parameters
-        ----------
-        latents : Tensor of shape (S, 2 K, L, d)
-            Latent signals of the first views, then of the second ones.
-        sigma : float
-            Standard deviation of the noise per coordinate.
-        noise : Generators
-            Sources of the noise.
-
-        Returns
-        -------
-        Tensor of shape (S, 2 K, L, P), or (S, 3 K, L, P) with `clean_negatives`
-            First views, second views and, with `clean_negatives`, the samples x themselves.
+        latents (S, 2 K, L, d) -> (S, 2 K, L, P).
         """
         views, K = self.views, latents.shape[1] // 2
         if uses_default_views(views):
@@ -161,18 +116,7 @@ class PairSampler:
     def sample_unaugmented(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
         """Draw the tokens x = M z + C u + xi of samples that are not augmented.
 
-        Parameters
-        ----------
-        latents : Tensor of shape (S, n, L, d)
-            Latent signals.
-        sigma : float
-            Standard deviation of the noise per coordinate.
-        noise : Generators
-            Sources of the noise.
-
-        Returns
-        -------
-        Tensor of shape (S, n, L, P)
+        latents (S, n, L, d) -> (S, n, L, P).
         """
         x = self.simulator.sample_tokens(latents, sigma, noise)
         return x + self.sample_colour(x.shape[1:3]) if self.views.colour else x
@@ -182,20 +126,7 @@ class PairSampler:
     ) -> Tensor:
         """Draw second views whose noise has the correlation rho with that of the first.
 
-        Parameters
-        ----------
-        x : Tensor of shape (S, K, L, d1)
-            Tokens of the first views.
-        latents : Tensor of shape (S, 2 K, L, d)
-            Latent signals of the first views, then of the second ones.
-        sigma : float
-            Standard deviation of the noise per coordinate.
-        noise : Generators
-            Sources of the fresh noise.
-
-        Returns
-        -------
-        Tensor of shape (S, K, L, d1)
+        x (S, K, L, d1), latents (S, 2 K, L, d) -> (S, K, L, d1).
         """
         K, rho = x.shape[1], self.views.rho
         M = self.simulator.dictionary.mT
@@ -209,14 +140,7 @@ class PairSampler:
     def sample_colour(self, shape: torch.Size) -> Tensor:
         """Draw C u, one u per sample, which all of its tokens share.
 
-        Parameters
-        ----------
-        shape : (int, int)
-            K samples and L tokens.
-
-        Returns
-        -------
-        Tensor of shape (S, K, L, d1)
+        -> (S, K, L, d1).
         """
         K, L = shape
         u = draw(torch.randn, self.colours, K, 1, self.views.colour)

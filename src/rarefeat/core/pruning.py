@@ -15,17 +15,6 @@ def n_pruned(n: int, alpha: float) -> int:
     """Return floor(alpha n), how many of n a pruning ratio prunes.
 
     Rounding errors of alpha do not count: 0.1 of 30 is 3.
-
-    Parameters
-    ----------
-    n : int
-        Number of neurons or weights.
-    alpha : float
-        Pruning ratio in [0, 1].
-
-    Returns
-    -------
-    int
     """
     return int(alpha * n + 1e-9)
 
@@ -33,17 +22,7 @@ def n_pruned(n: int, alpha: float) -> int:
 def mask_smallest(magnitude: Tensor, alpha: float) -> Tensor:
     """Return a mask of the floor(alpha n) smallest magnitudes of each row.
 
-    Parameters
-    ----------
-    magnitude : Tensor of shape (S, n)
-        Magnitude or any other score; the smallest are pruned.
-    alpha : float
-        Pruning ratio in [0, 1].
-
-    Returns
-    -------
-    bool Tensor of shape (S, n)
-        True where pruned. Of equal magnitudes, the one with the lower index is pruned first.
+    magnitude (S, n) -> (S, n).
     """
     order = magnitude.argsort(dim=-1, stable=True)
     chosen = order[:, : n_pruned(magnitude.shape[-1], alpha)]

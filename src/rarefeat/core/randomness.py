@@ -17,19 +17,6 @@ def generator(namespace: str, seed: int, purpose: str) -> torch.Generator:
     It depends on its three arguments alone, never on the seed block or the order in which replicas
     are trained. torch's CPU generator (Mersenne Twister) is seeded by 32 bits: among 10^4 streams
     two coincide with probability 1 %.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams, usually the name of the study.
-    seed : int
-        Seed of the replica.
-    purpose : str
-        Name of the stream. It is hashed into the seed: renaming it changes all draws.
-
-    Returns
-    -------
-    torch.Generator
     """
     digest = hashlib.sha256(f"{namespace}/{seed}/{purpose}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))
@@ -55,25 +42,7 @@ Generators = list[torch.Generator] | DeviceGenerator
 def make_generators(
     namespace: str, seeds: list[int], purpose: str, device: torch.device | str = "cpu"
 ) -> Generators:
-    """Make the random generators of a block of replicas.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams, usually the name of the study.
-    seeds : list of int
-        One seed per replica.
-    purpose : str
-        Name of the stream. It is hashed into the seed: renaming it changes all draws.
-    device : torch.device or str
-        Device of the draws.
-
-    Returns
-    -------
-    list of torch.Generator or DeviceGenerator
-        On the CPU one generator per seed, independent of the other seeds. On a GPU one generator
-        for the whole block, keyed by all of its seeds: same distribution, different numbers.
-    """
+    """Make the random generators of a block of replicas."""
     device = torch.device(device)
     if device.type == "cpu":
         return [generator(namespace, seed, purpose) for seed in seeds]
@@ -91,19 +60,7 @@ def make_device_generator(device: torch.device, key: str) -> torch.Generator:
 def draw(sampler: Callable[..., Tensor], generators: Generators, *shape: int) -> Tensor:
     """Draw random numbers for S replicas.
 
-    Parameters
-    ----------
-    sampler : callable
-        Function of torch that draws, such as `torch.randn` or `torch.rand`.
-    generators : Generators
-        Sources of randomness of the replicas.
-    *shape : int
-        Shape of the draw of one replica.
-
-    Returns
-    -------
-    Tensor of shape (S, *shape)
-        Each replica gets the numbers of its own generator.
+    -> (S, *shape).
     """
     if isinstance(generators, DeviceGenerator):
         return sampler(
@@ -116,16 +73,5 @@ def standard_gamma(shape: Tensor, generator: torch.Generator) -> Tensor:
     """Draw gamma variables with scale 1.
 
     torch's public distributions take no generator; only this private function does.
-
-    Parameters
-    ----------
-    shape : Tensor
-        Shape parameter of each variable.
-    generator : torch.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Tensor of the shape of `shape`
     """
     return torch._standard_gamma(shape, generator=generator)

@@ -4,19 +4,6 @@ import math
 
 
 def log_spaced(T: int, per_decade: int = 10) -> list[int]:
-    """Return the recorded steps: 0, 1, 2, ..., log-spaced up to T.
-
-    Parameters
-    ----------
-    T : int
-        Last step, which is always recorded.
-    per_decade : int
-        Steps per factor of ten, before rounding.
-
-    Returns
-    -------
-    list of int
-        Ascending, without duplicates.
-    """
+    """Return the recorded steps: 0, 1, 2, ..., log-spaced up to T."""
     count = math.ceil(per_decade * math.log10(T))
     return sorted({0, T, *(min(T, round(10 ** (k / per_decade))) for k in range(count))})

@@ -40,33 +40,13 @@ class Simulator(Protocol):
     def initial_weights(self, sigma_0: float, generators: Generators) -> Tensor:
         """Draw W(0) of Algorithm 1, N(0, sigma_0^2) in every direction of R^d1.
 
-        Parameters
-        ----------
-        sigma_0 : float
-            Standard deviation.
-        generators : Generators
-            Sources of randomness.
-
-        Returns
-        -------
-        Tensor of shape (S, m, p)
+        -> (S, m, p).
         """
 
     def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
         """Draw the tokens M z + xi, with fresh xi ~ N(0, sigma^2 I).
 
-        Parameters
-        ----------
-        latents : Tensor of shape (S, n, L, d)
-            Latent signals z.
-        sigma : float
-            Standard deviation of the noise per coordinate.
-        generators : Generators
-            Sources of the noise.
-
-        Returns
-        -------
-        Tensor of shape (S, n, L, P)
+        latents (S, n, L, d) -> (S, n, L, P).
         """
 
     def draw_complement(self, generators: Generators) -> Tensor | None:
@@ -74,15 +54,7 @@ class Simulator(Protocol):
 
         It does not depend on the weights, so that all arms of a cell can share one draw.
 
-        Parameters
-        ----------
-        generators : Generators
-            Sources of randomness.
-
-        Returns
-        -------
-        Tensor of shape (S, m, min(m, nu)) or None
-            None if the simulator needs no such factor.
+        -> (S, m, min(m, nu)).
         """
 
     def descend(
@@ -96,24 +68,8 @@ class Simulator(Protocol):
     ) -> Tensor:
         """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z.
 
-        Parameters
-        ----------
-        weights : Tensor of shape (S, m, p)
-            Weights W(t).
-        coefficients : Tensor of shape (S, K, L, m)
-            c: the result of `contrastive.weight_gradient_coefficients`.
-        attended : Tensor of shape (S, K, L, P)
-            Attended tokens of the anchors.
-        decay : Tensor of shape () or (S, 1, 1)
-            1 - eta lambda, of all replicas or of each.
-        complement_draw : Tensor, optional
-            Result of `draw_complement` for this step.
-        scale : float
-            -eta, the learning rate with a minus.
-
-        Returns
-        -------
-        Tensor of shape (S, m, p)
+        weights (S, m, p), coefficients (S, K, L, m), attended (S, K, L, P), decay () or (S, 1, 1)
+        -> (S, m, p).
         """
 
 
@@ -123,25 +79,6 @@ def make_simulator(
     """Make the simulator of a name, with one replica per seed.
 
     Random stream of the direct simulator: "dictionary".
-
-    Parameters
-    ----------
-    kind : {"direct", "reduced"}
-        Name of the simulator.
-    namespace : str
-        Namespace of the random streams.
-    d : int
-        Number of features.
-    d1 : int
-        Dimension of a token.
-    m : int
-        Number of neurons.
-    seeds : list of int
-        One seed per replica.
-
-    Returns
-    -------
-    Simulator
     """
     if kind == "reduced":
         return ReducedSimulator(d, d1, m, len(seeds))
@@ -152,24 +89,7 @@ def make_simulator(
 
 
 def to_device(simulator: Simulator, device: torch.device | str) -> Simulator:
-    """Return a copy of a simulator whose dictionary, and thus all it draws, is on a device.
-
-    Parameters
-    ----------
-    simulator : Simulator
-        Simulator on any device.
-    device : torch.device or str
-        Device of the copy.
-
-    Returns
-    -------
-    Simulator
-
-    Raises
-    ------
-    RarefeatError
-        If the device is a GPU and there is none.
-    """
+    """Return a copy of a simulator whose dictionary, and thus all it draws, is on a device."""
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise RarefeatError(
             "training.device: no GPU is available, got cuda; set it to cpu, or run on a machine"
@@ -183,12 +103,7 @@ def to_device(simulator: Simulator, device: torch.device | str) -> Simulator:
 class DirectSimulator:
     """Simulator with every token in R^d1, p = P = d1: any mask, any dictionary.
 
-    Parameters
-    ----------
-    dictionary : Tensor of shape (S, d1, d)
-        Features as columns.
-    m : int
-        Number of neurons.
+    dictionary (S, d1, d).
     """
 
     def __init__(self, dictionary: Tensor, m: int):
@@ -203,18 +118,7 @@ class DirectSimulator:
     def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
         """Draw the tokens M z + xi.
 
-        Parameters
-        ----------
-        latents : Tensor of shape (S, n, L, d)
-            Latent signals z.
-        sigma : float
-            Standard deviation of the noise per coordinate.
-        generators : Generators
-            Sources of the noise.
-
-        Returns
-        -------
-        Tensor of shape (S, n, L, d1)
+        latents (S, n, L, d) -> (S, n, L, d1).
         """
         S, n, L, d = latents.shape
         noise = standard_normals(S, n * L, self.dictionary.shape[1], generators)
@@ -244,24 +148,8 @@ class DirectSimulator:
     ) -> Tensor:
         """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z.
 
-        Parameters
-        ----------
-        weights : Tensor of shape (S, m, d1)
-            Weights W(t).
-        coefficients : Tensor of shape (S, K, L, m)
-            c: the coefficients of the gradient.
-        attended : Tensor of shape (S, K, L, d1)
-            Attended tokens of the anchors.
-        decay : Tensor of shape () or (S, 1, 1)
-            1 - eta lambda.
-        complement_draw : None
-            Not used.
-        scale : float
-            -eta, the learning rate with a minus.
-
-        Returns
-        -------
-        Tensor of shape (S, m, d1)
+        weights (S, m, d1), coefficients (S, K, L, m), attended (S, K, L, d1), decay () or (S, 1, 1)
+        -> (S, m, d1).
         """
         descent = scale * coefficients
         return decay * weights + matmul(descent.flatten(1, 2).mT, attended.flatten(1, 2))
@@ -278,17 +166,6 @@ class ReducedSimulator:
     p = d + q and P = p + min(L, nu) with q = min(m, d1 - d). Where d1 - d <= m no dimension is
     beyond: this is then the direct simulator in rotated coordinates. Derivation, and what is exact:
     docs/method/reduced.md.
-
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    d1 : int
-        Dimension of a token.
-    m : int
-        Number of neurons.
-    S : int
-        Number of replicas.
     """
 
     def __init__(self, d: int, d1: int, m: int, S: int):
@@ -303,16 +180,7 @@ class ReducedSimulator:
     def initial_weights(self, sigma_0: float, generators: Generators) -> Tensor:
         """Draw W(0): A is Gaussian, and F a Bartlett factor of Wishart_m(d1 - d, I).
 
-        Parameters
-        ----------
-        sigma_0 : float
-            Standard deviation.
-        generators : Generators
-            Sources of randomness.
-
-        Returns
-        -------
-        Tensor of shape (S, m, p)
+        -> (S, m, p).
         """
         features = draw(torch.randn, generators, self.m, self.d)
         return sigma_0 * self.join_coordinates(
@@ -322,16 +190,7 @@ class ReducedSimulator:
     def join_coordinates(self, features: Tensor, complement: Tensor) -> Tensor:
         """Return [A, F], with F padded by zeros up to its q columns.
 
-        Parameters
-        ----------
-        features : Tensor of shape (S, m, d)
-            A.
-        complement : Tensor of shape (S, m, at most q)
-            F.
-
-        Returns
-        -------
-        Tensor of shape (S, m, p)
+        features (S, m, d), complement (S, m, at most q) -> (S, m, p).
         """
         return pad(
             torch.cat([features, complement], -1), (0, self.p - self.d - complement.shape[-1])
@@ -340,18 +199,7 @@ class ReducedSimulator:
     def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
         """Draw the tokens [M^T x, v, t] of x = M z + xi.
 
-        Parameters
-        ----------
-        latents : Tensor of shape (S, n, L, d)
-            Latent signals z.
-        sigma : float
-            Standard deviation of the noise per coordinate.
-        generators : Generators
-            Sources of the noise.
-
-        Returns
-        -------
-        Tensor of shape (S, n, L, P)
+        latents (S, n, L, d) -> (S, n, L, P).
         """
         S, n, L, d = latents.shape
         beyond = min(L, self.nu)
@@ -385,29 +233,8 @@ class ReducedSimulator:
     ) -> Tensor:
         """Return W(t+1): exact for A, and for F F^T exact in mean given the tokens.
 
-        Parameters
-        ----------
-        weights : Tensor of shape (S, m, p)
-            Weights W(t) = [A, F].
-        coefficients : Tensor of shape (S, K, L, m)
-            c: the coefficients of the gradient.
-        attended : Tensor of shape (S, K, L, P)
-            Attended tokens of the anchors.
-        decay : Tensor of shape () or (S, 1, 1)
-            1 - eta lambda.
-        complement_draw : Tensor of shape (S, m, min(m, nu)) or None
-            Result of `draw_complement`; None if nu is 0.
-        scale : float
-            -eta, the learning rate with a minus.
-
-        Returns
-        -------
-        Tensor of shape (S, m, p)
-
-        Raises
-        ------
-        RarefeatError
-            If the weights are no longer finite (on the CPU; on a GPU they become NaN).
+        weights (S, m, p), coefficients (S, K, L, m), attended (S, K, L, P), decay () or (S, 1, 1),
+        complement_draw (S, m, min(m, nu)) -> (S, m, p).
         """
         descent = scale * coefficients
         descended = decay * weights + matmul(
@@ -427,19 +254,7 @@ class ReducedSimulator:
 def standard_normals(S: int, rows: int, columns: int, generators: Generators) -> Tensor:
     """Draw standard normal numbers.
 
-    Parameters
-    ----------
-    S : int
-        Number of replicas.
-    rows, columns : int
-        Shape of the draw of one replica.
-    generators : Generators
-        Sources of randomness.
-
-    Returns
-    -------
-    Tensor of shape (S, rows, columns)
-        On the CPU each replica is aligned, see `batch_invariant.empty_aligned`.
+    -> (S, rows, columns).
     """
     if isinstance(generators, DeviceGenerator):
         return draw(torch.randn, generators, rows, columns)
@@ -455,20 +270,7 @@ def chi_variables(n: int, columns: int, dof: int, generators: Generators) -> Ten
     The method of Marsaglia & Tsang 2000 runs on whole tensors. The draws that it rejects, and cases
     of few draws or small `dof`, use torch's sampler, which goes one by one.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    columns : int
-        Number of columns, at most `dof`.
-    dof : int
-        Degrees of freedom of the first column.
-    generators : Generators
-        Sources of randomness.
-
-    Returns
-    -------
-    Tensor of shape (S, n, columns)
+    -> (S, n, columns).
     """
     if isinstance(generators, DeviceGenerator):
         shapes = (dof - torch.arange(columns, device=generators.device)) / 2
@@ -492,18 +294,7 @@ def chi_variables(n: int, columns: int, dof: int, generators: Generators) -> Ten
 def bartlett_factor(rows: int, dof: int, generators: Generators) -> Tensor:
     """Draw a lower-trapezoidal T with T T^T ~ Wishart(dof, I).
 
-    Parameters
-    ----------
-    rows : int
-        Rows of T.
-    dof : int
-        Degrees of freedom; T T^T is singular where dof < rows.
-    generators : Generators
-        Sources of randomness.
-
-    Returns
-    -------
-    Tensor of shape (S, rows, min(rows, dof))
+    -> (S, rows, min(rows, dof)).
     """
     columns = min(rows, dof)
     T = standard_normals(len(generators), rows, columns, generators).tril_(-1)
@@ -518,19 +309,7 @@ def robust_cholesky(gram: Tensor) -> Tensor:
     do not disturb each other and a dead one keeps its row of zeros. Then the smallest jitter,
     relative to that diagonal, is added that lets it pass.
 
-    Parameters
-    ----------
-    gram : Tensor of shape (S, m, m), float64
-        Gram matrices.
-
-    Returns
-    -------
-    Tensor of shape (S, m, m), float64
-
-    Raises
-    ------
-    RarefeatError
-        If no jitter lets a matrix pass, or one is not finite; on a GPU its F is NaN instead.
+    gram (S, m, m) -> (S, m, m).
     """
     if not is_on_cpu(gram):
         return robust_cholesky_gpu(gram)
@@ -555,15 +334,7 @@ def robust_cholesky_gpu(gram: Tensor) -> Tensor:
 
     Every jitter is tried on all matrices.
 
-    Parameters
-    ----------
-    gram : Tensor of shape (S, m, m), float64
-        Gram matrices.
-
-    Returns
-    -------
-    Tensor of shape (S, m, m), float64
-        NaN where no jitter lets a matrix pass.
+    gram (S, m, m) -> (S, m, m).
     """
     scale = gram.diagonal(dim1=-2, dim2=-1).sqrt()
     safe = torch.where(scale > 0, scale, 1.0)

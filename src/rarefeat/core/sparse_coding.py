@@ -14,19 +14,7 @@ from rarefeat.core.randomness import generator
 def frequencies(d: int, minority: list[float], eps_min: float) -> Tensor:
     """Return the frequencies eps_j of all features, Definition 3.1.
 
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    minority : list of float
-        Frequency of each minority feature in units of `eps_min`.
-    eps_min : float
-        Frequency of the minority in units of the majority's.
-
-    Returns
-    -------
-    Tensor of shape (d,), float64
-        1 for the majority features, then eps_min * minority[k] for each minority feature.
+    -> (d,).
     """
     return torch.tensor(
         [1.0] * (d - len(minority)) + [eps_min * scale for scale in minority], dtype=torch.float64
@@ -36,18 +24,7 @@ def frequencies(d: int, minority: list[float], eps_min: float) -> Tensor:
 def dictionary(d1: int, d: int, generator: torch.Generator) -> Tensor:
     """Draw M, uniform over the frames of d orthonormal columns in R^d1, Assumption 3.1.
 
-    Parameters
-    ----------
-    d1 : int
-        Dimension of a token.
-    d : int
-        Number of features.
-    generator : torch.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Tensor of shape (d1, d)
+    -> (d1, d).
     """
     q, r = torch.linalg.qr(torch.randn(d1, d, generator=generator, dtype=torch.float64))
     return (q * r.diagonal().sign()).float()
@@ -61,21 +38,7 @@ def latent_pairs(n: int, L: int, probability: Tensor, generator: torch.Generator
     signs, and nothing else: in each view every token keeps an active feature with probability 1/2,
     and one token, drawn uniformly, keeps it for certain.
 
-    Parameters
-    ----------
-    n : int
-        Number of pairs.
-    L : int
-        Tokens of a sample.
-    probability : Tensor of shape (d,)
-        Activation probability of each feature.
-    generator : torch.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    int8 Tensor of shape (n, 2, L, d)
-        Entries in {-1, 0, 1}.
+    probability (d,) -> (n, 2, L, d).
     """
     d = len(probability)
     active = torch.rand(n, d, generator=generator, dtype=torch.float64) < probability
@@ -86,19 +49,7 @@ def latent_pairs(n: int, L: int, probability: Tensor, generator: torch.Generator
 def spread_over_tokens(signs: Tensor, L: int, generator: torch.Generator) -> Tensor:
     """Draw the tokens that keep each active feature, in both views of n pairs.
 
-    Parameters
-    ----------
-    signs : int8 Tensor of shape (n, d)
-        Sign of each feature in a pair; 0 where it is not active.
-    L : int
-        Tokens of a sample.
-    generator : torch.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    int8 Tensor of shape (n, 2, L, d)
-        Entries in {-1, 0, 1}.
+    signs (n, d) -> (n, 2, L, d).
     """
     n, d = signs.shape
     in_token = torch.rand(n, 2, L, d, generator=generator) < 0.5
@@ -110,15 +61,7 @@ def spread_over_tokens(signs: Tensor, L: int, generator: torch.Generator) -> Ten
 def aggregated_sign(latents: Tensor) -> Tensor:
     """Return sign sum_l z^(l), which the views of a positive pair share (Assumption 3.4).
 
-    Parameters
-    ----------
-    latents : Tensor of shape (..., L, d)
-        Latent signals.
-
-    Returns
-    -------
-    Tensor of shape (..., d)
-        Entries in {-1, 0, 1}; 0 for a feature that is not active.
+    latents (..., L, d) -> (..., d).
     """
     return latents.sum(-2).sign()
 
@@ -130,17 +73,7 @@ def balancing_weights(latents: Tensor, n_minority: int) -> Tensor:
     those of this feature, both as they are in the sample. As features are active independently, the
     weighted frequencies of the others stay as they are.
 
-    Parameters
-    ----------
-    latents : int8 Tensor of shape (..., n, 2, L, d)
-        Latent signals of pairs.
-    n_minority : int
-        Number of minority features, the last ones.
-
-    Returns
-    -------
-    Tensor of shape (..., n), float64
-        Weights with mean 1 over the pairs.
+    latents (..., n, 2, L, d) -> (..., n).
     """
     active = (latents[..., 0, :, :] != 0).any(-2)
     frequency = active.double().mean(-2, keepdim=True)
@@ -153,19 +86,7 @@ def balancing_weights(latents: Tensor, n_minority: int) -> Tensor:
 def regression_target(namespace: str, seed: int, d: int) -> Tensor:
     """Draw w* of the regression task: independent signs, so that all features weigh the same.
 
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-    d : int
-        Number of features.
-
-    Returns
-    -------
-    Tensor of shape (d,)
-        Entries in {-1, 1}.
+    -> (d,).
     """
     return 1.0 - 2.0 * torch.randint(
         2, (d,), generator=generator(namespace, seed, stream_names.TARGET)

@@ -9,15 +9,7 @@ from scipy.special import betaincinv, nctdtrinc, stdtrit
 def holm(p_values: np.ndarray) -> np.ndarray:
     """Adjust p-values for multiple tests by Holm's step-down rule.
 
-    Parameters
-    ----------
-    p_values : ndarray of shape (n,)
-        p-values of all tests.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Adjusted p-values in the order of the input, at most 1.
+    p_values (n,) -> (n,).
     """
     p_values = np.asarray(p_values, dtype=float)
     order = np.argsort(p_values, kind="stable")
@@ -33,28 +25,7 @@ UNBOUNDED = (-np.inf, np.inf)
 def student_interval(
     values: np.ndarray, level: float = 0.95, inside: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float, float, float, int]:
-    """Compute the Student confidence interval of the mean of the values that are not NaN.
-
-    Parameters
-    ----------
-    values : ndarray
-        Values, one per seed; NaN is ignored.
-    level : float
-        Confidence level.
-    inside : (float, float)
-        Range of the quantity. The interval is clipped to it, which does not change its coverage.
-
-    Returns
-    -------
-    mean : float
-        NaN without a value.
-    sd : float
-        Standard deviation with n - 1; NaN below two values.
-    low, high : float
-        Ends of the interval; NaN below two values.
-    n : int
-        Number of values.
-    """
+    """Compute the Student confidence interval of the mean of the values that are not NaN."""
     values = np.asarray(values, dtype=float)
     values = values[~np.isnan(values)]
     n = len(values)
@@ -67,20 +38,6 @@ def student_interval(
 def fraction_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     """Compute the exact confidence interval of the mean of values that are 0 or 1.
 
-    Parameters
-    ----------
-    values : ndarray
-        Values, one per seed; NaN is ignored.
-    level : float
-        Confidence level.
-
-    Returns
-    -------
-    low, high : float
-        Ends of the interval, in [0, 1]; NaN without a value.
-
-    References
-    ----------
     Clopper & Pearson (1934).
     """
     values = np.asarray(values, dtype=float)
@@ -95,49 +52,14 @@ def fraction_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, f
 
 
 def minimum_detectable_mean(sd: float, n: int, power: float = 0.8, level: float = 0.95) -> float:
-    """Compute the minimum detectable mean of a two-sided one-sample t test.
-
-    Parameters
-    ----------
-    sd : float
-        Standard deviation of the values.
-    n : int
-        Sample size.
-    power : float
-        Probability that the confidence interval excludes 0.
-    level : float
-        Confidence level of the interval.
-
-    Returns
-    -------
-    float
-        Smallest mean that is detected with this power, from the noncentral t distribution. NaN if
-        n < 2.
-    """
+    """Compute the minimum detectable mean of a two-sided one-sample t test."""
     if n < 2:
         return np.nan
     return float(nctdtrinc(n - 1, 1 - power, stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n))
 
 
 def required_sample_size(sd: float, mean: float, power: float = 0.8, level: float = 0.95) -> int:
-    """Compute the sample size at which a two-sided one-sample t test detects a mean.
-
-    Parameters
-    ----------
-    sd : float
-        Standard deviation of the values.
-    mean : float
-        Mean to detect, greater than 0.
-    power : float
-        Probability that the confidence interval excludes 0.
-    level : float
-        Confidence level of the interval.
-
-    Returns
-    -------
-    int
-        Smallest n, at least 2.
-    """
+    """Compute the sample size at which a two-sided one-sample t test detects a mean."""
     return next(
         n for n in itertools.count(2) if minimum_detectable_mean(sd, n, power, level) <= mean
     )

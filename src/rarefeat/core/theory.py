@@ -16,16 +16,7 @@ def activation_probability(eps: Values, C: float) -> Values:
     The order of the rate in a token is that of imbalance_and_pruning, Definition 3.1; the law of a
     whole sample is a choice (docs/method/model.md).
 
-    Parameters
-    ----------
-    eps : ndarray or Tensor of shape (d,)
-        Frequencies eps_j of all features.
-    C : float
-        Constant of the rate.
-
-    Returns
-    -------
-    ndarray or Tensor of shape (d,)
+    eps (d,) -> (d,).
     """
     d = len(eps)
     return eps * C * math.log(math.log(d)) / d
@@ -38,19 +29,6 @@ def attended_count(L: int, nsr: float, scale: float = 1.0) -> float:
     1 + NSR to itself, 1 to the c - 1 others and 0 to the rest, and a token without it NSR to itself
     and 0 elsewhere, all times `scale`; c - 1 is Binomial(L - 1, 1/2). The inner products of
     different noise tokens, of order sigma^2 sqrt(d1), are neglected.
-
-    Parameters
-    ----------
-    L : int
-        Tokens of a sample.
-    nsr : float
-        Noise-to-signal ratio sigma^2 d1, the mean of ||xi||^2.
-    scale : float
-        Scale of the logits.
-
-    Returns
-    -------
-    float
     """
     total = 0.0
     for c in range(1, L + 1):
@@ -67,26 +45,6 @@ def pruning_time(d: int, eta: float, C_z: float, alpha: float, eps_min: float) -
     T = (1 / eps_min - 1) d / (eta alpha eps_min^2 C_z loglog d) with eps_max = 1. T5 is
     T4 = d^1.99 / eta plus this.
 
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    eta : float
-        Learning rate.
-    C_z : float
-        Constant of the rate of growth.
-    alpha : float
-        Pruning ratio.
-    eps_min : float
-        Frequency of the minority feature.
-
-    Returns
-    -------
-    float
-        Number of steps.
-
-    References
-    ----------
     imbalance_and_pruning, Theorem 3.2 (c) and F.4.
     """
     return (1 / eps_min - 1) * d / (eta * alpha * eps_min**2 * C_z * math.log(math.log(d)))
@@ -111,30 +69,7 @@ def stage1_growth(
     the attended count. The two views keep their tokens independently, hence the square of the
     mean. Exact when features do not overlap in a sample.
 
-    Parameters
-    ----------
-    eps : ndarray or Tensor of shape (d,)
-        Frequencies eps_j of all features.
-    C : float
-        Constant of the rate of activation.
-    L : int
-        Tokens of a sample.
-    nsr : float
-        Noise-to-signal ratio sigma^2 d1.
-    K : int
-        Positive pairs of a batch.
-    tau, eta, lambda_ : float
-        Temperature, learning rate and weight decay.
-    scale : float
-        Scale of the attention's logits.
-
-    Returns
-    -------
-    ndarray or Tensor of shape (d,)
-
-    References
-    ----------
-    imbalance_and_pruning, Lemma 3.1, eq. (7).
+    eps (d,) -> (d,). imbalance_and_pruning, Lemma 3.1, eq. (7).
     """
     signal = activation_probability(eps, C) * attended_count(L, nsr, scale) ** 2
     return 1 - eta * lambda_ + eta / tau * (1 - 1 / K) * signal

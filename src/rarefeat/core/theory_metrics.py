@@ -56,16 +56,7 @@ class Neurons(NamedTuple):
 def neurons_from_history(history: Tensor, d: int) -> Neurons:
     """Convert the history that training stores to neurons in float64.
 
-    Parameters
-    ----------
-    history : Tensor of shape (..., m, d + 2)
-        Projections, norm and bias of each neuron.
-    d : int
-        Number of features.
-
-    Returns
-    -------
-    Neurons
+    history (..., m, d + 2).
     """
     history = history.double()
     return Neurons(history[..., :d], history[..., d], history[..., d + 1])
@@ -128,19 +119,7 @@ class NeuronSets(NamedTuple):
 
 
 def initial_neuron_sets(start: Neurons, eps_min: float) -> NeuronSets:
-    """Return the sets of Definition B.1, which depend on the features' part of W(0) alone.
-
-    Parameters
-    ----------
-    start : Neurons
-        Neurons at step 0.
-    eps_min : float
-        Frequency of the minority features.
-
-    Returns
-    -------
-    NeuronSets
-    """
+    """Return the sets of Definition B.1, which depend on the features' part of W(0) alone."""
     projections, eye = (
         start.projections[None],
         torch.eye(start.projections.shape[-1], dtype=torch.float64)[None],
@@ -152,18 +131,7 @@ def initial_neuron_sets(start: Neurons, eps_min: float) -> NeuronSets:
 
 
 def conditional_fraction(condition: Tensor, where: Tensor) -> float:
-    """Return the fraction of the entries in `where` that meet a condition.
-
-    Parameters
-    ----------
-    condition, where : bool Tensor of one shape
-        Condition, and entries that count.
-
-    Returns
-    -------
-    float
-        NaN if `where` is empty.
-    """
+    """Return the fraction of the entries in `where` that meet a condition."""
     return (condition & where).sum().item() / where.sum().item() if where.any() else math.nan
 
 
@@ -174,37 +142,14 @@ def max_abs_coordinates(m: int, n: int, generator: torch.Generator) -> Tensor:
     uniform on a sphere, and its largest projection on one axis is this number times the norm of the
     component.
 
-    Parameters
-    ----------
-    m : int
-        Number of vectors, one per neuron.
-    n : int
-        Dimension, d1 - d.
-    generator : torch.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Tensor of shape (m,)
+    -> (m,).
     """
     direction = torch.randn(m, n, generator=generator, dtype=torch.float64)
     return direction.abs().amax(-1) / direction.norm(dim=-1)
 
 
 def initial_metrics(start: Neurons, parameters: TheoryParameters) -> dict[str, float]:
-    """Compute the metrics of the weights before training: Lemmas B.2 (a) and (b), C.2 and D.2.
-
-    Parameters
-    ----------
-    start : Neurons
-        Neurons at step 0.
-    parameters : TheoryParameters
-        Hyper-parameters.
-
-    Returns
-    -------
-    dict of str to float
-    """
+    """Compute the metrics of the weights before training: Lemmas B.2 (a) and (b), C.2 and D.2."""
     total = start.norms.square() / (parameters.sigma_0**2 * parameters.d1)
     inside = start.feature_norm.square() / (parameters.sigma_0**2 * parameters.d)
     size = start.projections.abs() / parameters.sigma_0
@@ -226,22 +171,6 @@ def last_linear_index(
     K p = exp(a^2 F_j / tau) for the positive of a sample with feature j, with
     F_j = sum_i <w_i, M_j>^2 and a the attended count. Logits are uniform while it is at most
     `UNIFORM_LOGIT_RATIO`.
-
-    Parameters
-    ----------
-    history : Neurons
-        Neurons at the recorded steps, on the first axis.
-    steps : list of int
-        Recorded steps.
-    T1 : int
-        Step that ended stage 1.
-    parameters : TheoryParameters
-        Hyper-parameters.
-
-    Returns
-    -------
-    int or None
-        Index into `steps`; None if no step after the first one qualifies.
     """
     similarity = (
         attended_count(parameters.L, parameters.nsr, parameters.scale) ** 2
@@ -261,27 +190,6 @@ def stage_one_metrics(
 ) -> dict[str, float]:
     """Compute the metrics of stage 1: rates while the logits are uniform, and bounds up to T1.
 
-    Parameters
-    ----------
-    history : Neurons
-        Neurons at the recorded steps, on the first axis.
-    steps : list of int
-        Recorded steps.
-    T1 : int
-        Step that ended stage 1; -1 for none.
-    at_T1 : Neurons
-        Neurons at T1.
-    parameters : TheoryParameters
-        Hyper-parameters.
-
-    Returns
-    -------
-    dict of str to float
-        Without the rates where the logits are never uniform, and without the bounds where stage 1
-        does not end.
-
-    References
-    ----------
     imbalance_and_pruning, Lemmas 3.1 and C.1.
     """
     metrics = {}
@@ -330,20 +238,7 @@ def metrics_at_T1(
 ) -> dict[str, float]:
     """Compute the metrics at T1, Theorem C.1 (b)-(e).
 
-    Parameters
-    ----------
-    at_T1 : Neurons
-        Neurons at T1.
-    sets : NeuronSets
-        Lucky and ordinary neurons of W(0).
-    parameters : TheoryParameters
-        Hyper-parameters.
-    max_coordinates : Tensor of shape (m,)
-        Result of `max_abs_coordinates`; 0 where d1 = d.
-
-    Returns
-    -------
-    dict of str to float
+    max_coordinates (m,).
     """
     bound = math.sqrt(math.log(parameters.d) / parameters.d)
     cosines, root2 = at_T1.cosines, math.sqrt(2)
@@ -367,16 +262,7 @@ def metrics_at_T1(
 def max_complement_cosine(neurons: Neurons, max_coordinates: Tensor) -> float:
     """Return the largest |<w_i, M_j^perp>| / ||w_i|| over neurons, directions and times.
 
-    Parameters
-    ----------
-    neurons : Neurons
-        Neurons, of shape (..., m).
-    max_coordinates : Tensor of shape (m,)
-        Result of `max_abs_coordinates`; 0 where d1 = d.
-
-    Returns
-    -------
-    float
+    max_coordinates (m,).
     """
     return (
         (
@@ -394,21 +280,7 @@ def stage_two_metrics(
 ) -> dict[str, float]:
     """Compute the metrics of stage 2, Lemma D.1.
 
-    Parameters
-    ----------
-    between : Neurons
-        Neurons at the times in (T1, T2], on the first axis.
-    sets : NeuronSets
-        Lucky and ordinary neurons of W(0).
-    parameters : TheoryParameters
-        Hyper-parameters.
-    max_coordinates : Tensor of shape (m,)
-        Result of `max_abs_coordinates`; 0 where d1 = d.
-
-    Returns
-    -------
-    dict of str to float
-        Fractions of neurons over all times, and the worst case of each bound.
+    max_coordinates (m,).
     """
     log_d = math.log(parameters.d)
     size, b = between.projections.abs(), between.bias[..., None]
@@ -432,21 +304,7 @@ def stage_two_metrics(
 def metrics_at_T2(
     at_T1: Neurons, at_T2: Neurons, sets: NeuronSets, parameters: TheoryParameters
 ) -> dict[str, float]:
-    """Compute the metrics at T2, Lemma 3.2 and Theorem D.1.
-
-    Parameters
-    ----------
-    at_T1, at_T2 : Neurons
-        Neurons at T1 and at T2.
-    sets : NeuronSets
-        Lucky and ordinary neurons of W(0).
-    parameters : TheoryParameters
-        Hyper-parameters.
-
-    Returns
-    -------
-    dict of str to float
-    """
+    """Compute the metrics at T2, Lemma 3.2 and Theorem D.1."""
     size = at_T2.projections.abs()
     best = torch.where(sets.lucky, size, 0.0).amax(0)
     others = torch.where(sets.ordinary, size, 0.0).amax(0)
@@ -472,20 +330,7 @@ def final_metrics(
 
     Theorems 3.1 and E.1, (K2), and the statements of Theorem 3.2 on the pruned neurons.
 
-    Parameters
-    ----------
-    end : Neurons
-        Neurons at step T.
-    sets : NeuronSets
-        Lucky and ordinary neurons of W(0).
-    parameters : TheoryParameters
-        Hyper-parameters.
-    max_coordinates : Tensor of shape (m,)
-        Result of `max_abs_coordinates`; 0 where d1 = d.
-
-    Returns
-    -------
-    dict of str to float
+    max_coordinates (m,).
     """
     size, cosines = end.projections.abs(), end.cosines
     rare, common = slice(-parameters.n_minority, None), slice(None, -parameters.n_minority)
@@ -540,17 +385,7 @@ def ratio(numerator: Tensor, denominator: Tensor) -> float:
 def auc_of_smaller_norm(norms: Tensor, is_target: Tensor) -> float:
     """Compute the probability that a target neuron has a smaller norm than another one.
 
-    Parameters
-    ----------
-    norms : Tensor of shape (m,)
-        Norm, or another score, of each neuron.
-    is_target : bool Tensor of shape (m,)
-        Target neurons.
-
-    Returns
-    -------
-    float
-        Ties count as a half. NaN if all or no neurons are targets.
+    norms (m,), is_target (m,).
     """
     if not is_target.any() or is_target.all():
         return math.nan
@@ -563,17 +398,7 @@ def excess_precision_at_k(norms: Tensor, is_target: Tensor) -> float:
 
     k is the number of targets and chance is k / m.
 
-    Parameters
-    ----------
-    norms : Tensor of shape (m,)
-        Norm of each neuron.
-    is_target : bool Tensor of shape (m,)
-        Target neurons.
-
-    Returns
-    -------
-    float
-        Of equal norms, the lower index counts as smaller. NaN if all or no neurons are targets.
+    norms (m,), is_target (m,).
     """
     k = int(is_target.sum())
     if not 0 < k < len(norms):

@@ -50,14 +50,7 @@ def changed_settings(before: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def workflow_settings() -> Iterator[None]:
-    """Hold the settings that the jobs of the workflow have: one thread, float32, the processor.
-
-    Raises
-    ------
-    RarefeatError
-        For a precision of float32 that torch's newer interface has set, and for a oneDNN that is
-        switched off: neither can be undone and set again without a trace.
-    """
+    """Hold the settings that the jobs of the workflow have: one thread, float32, the processor."""
     import scipy.linalg.cython_blas  # noqa: F401, the products of the native step
     import torch
     from threadpoolctl import threadpool_limits

@@ -87,15 +87,7 @@ class ForwardOutput(NamedTuple):
 def initial_state(weights: Tensor) -> TrainState:
     """Return the state before the first step.
 
-    Parameters
-    ----------
-    weights : Tensor of shape (S, m, p)
-        Initial weights W(0).
-
-    Returns
-    -------
-    TrainState
-        Without a bias, in stage 1.
+    weights (S, m, p).
     """
     S, m, _ = weights.shape
     device = weights.device
@@ -111,17 +103,7 @@ def initial_state(weights: Tensor) -> TrainState:
 def forward(attended: Tensor, state: TrainState) -> ForwardOutput:
     """Compute pre-activations and embeddings of the dense (unmasked) network, eq. (4).
 
-    Parameters
-    ----------
-    attended : Tensor of shape (S, n, L, P)
-        Attended tokens of n samples, as returned by `encoder.attend`.
-    state : TrainState
-        Weights and biases of the S replicas.
-
-    Returns
-    -------
-    ForwardOutput
-        `pre` of shape (S, n, L, m) and `f` of shape (S, n, m).
+    attended (S, n, L, P).
     """
     pre = pre_activations(attended, state.weights)
     return ForwardOutput(pre, embed(pre, state.bias))
@@ -136,24 +118,7 @@ def apply_mask(
 ) -> ForwardOutput:
     """Compute the output of the network with pruned neurons or weights removed.
 
-    Parameters
-    ----------
-    dense : ForwardOutput
-        Output of the dense network for the same tokens.
-    mask : bool Tensor of shape (S, m) or (S, m, p)
-        True where a neuron or a single weight is pruned.
-    attended : Tensor of shape (S, n, L, P)
-        Attended tokens; only used for masks of single weights.
-    state : TrainState
-        Weights and biases; only used for masks of single weights.
-    gradient : {"unmasked", "masked_keys", "straight_through"}
-        How the gradient treats the mask, see `loss_gradient`.
-
-    Returns
-    -------
-    ForwardOutput
-        Embeddings of pruned neurons are 0. Their pre-activations are 0 only under
-        "straight_through": no other mode reads them.
+    mask (S, m) or (S, m, p), attended (S, n, L, P).
     """
     if mask.dim() > 2:
         return forward(attended, state._replace(weights=state.weights.masked_fill(mask, 0.0)))
@@ -168,17 +133,7 @@ def apply_mask(
 def batch_loss(output: ForwardOutput, config: StepConfig) -> Tensor:
     """Compute InfoNCE of the batch, eq. (1) without the l2 term.
 
-    Parameters
-    ----------
-    output : ForwardOutput
-        Output of the network for the batch.
-    config : StepConfig
-        Provides the batch size K and the temperature tau.
-
-    Returns
-    -------
-    Tensor of shape (S,)
-        Loss (nat).
+    -> (S,).
     """
     f_x, f_y, negatives = output.views(config.K)
     return infonce(f_x, f_y, config.tau, negatives)
@@ -209,28 +164,7 @@ def loss_gradient(
     The masked network always provides the softmax weights. `gradient` selects what else sees the
     mask.
 
-    Parameters
-    ----------
-    dense, masked : ForwardOutput
-        Outputs without and with the mask. If nothing is masked, pass `dense` twice.
-    gate_bias : Tensor of shape (S, m)
-        Biases used in the gates 1{|s| >= b}.
-    config : StepConfig
-        Provides the batch size K and the temperature tau.
-    gradient : {"unmasked", "masked_keys", "straight_through"}
-        "unmasked": keys and gates come from the dense network, as in eq. (5).
-        "masked_keys": the keys come from the masked network, the gates from the dense one.
-        "straight_through": keys and gates come from the masked network.
-    weights : Tensor of shape (S, K), optional
-        Weight of each anchor in the loss; 1 by default.
-
-    Returns
-    -------
-    LossGradient
-
-    References
-    ----------
-    imbalance_and_pruning, eq. (5), (19)-(21).
+    gate_bias (S, m), weights (S, K). imbalance_and_pruning, eq. (5), (19)-(21).
     """
     f_x, f_y, negatives = masked.views(config.K)
     p = probabilities(f_x, f_y, config.tau, negatives)
@@ -257,34 +191,7 @@ def apply_step(
 ) -> TrainState:
     """Take one training step: weight update with decay, end of stage 1, bias rule.
 
-    Parameters
-    ----------
-    simulator : Simulator
-        Simulator of the tokens and weights.
-    state : TrainState
-        State before the step.
-    gradient : LossGradient
-        Gradient of the batch loss.
-    attended : Tensor of shape (S, n, L, P)
-        Attended tokens, the K anchors first.
-    config : StepConfig
-        Provides K, eta and lambda.
-    stage_one_end : "eq34" or int
-        Criterion that ends stage 1: eq. (34), or a fixed step.
-    bias_rule : BiasRule
-        Maps a `BiasContext` to the new bias, of shape (S, m).
-    step : int
-        Step number, counted from 0.
-    complement_draw : Tensor, optional
-        Result of `Simulator.draw_complement` for this step.
-    after_descent : callable, optional
-        Applied to the weights after the update, e.g. to re-initialise neurons.
-
-    Returns
-    -------
-    TrainState
-        A replica in which a neuron would exceed `MAX_NORM` keeps its weights and is marked as
-        diverged.
+    attended (S, n, L, P).
     """
     decay = torch.as_tensor(1 - config.eta * config.lambda_, dtype=state.weights.dtype)
     weights = simulator.descend(
@@ -343,21 +250,6 @@ def make_kernel(
     Native functions serve the reduced simulator on a CPU with at least as many dimensions beyond
     the span as neurons, and round otherwise than torch.
     Everything else trains in torch.
-
-    Parameters
-    ----------
-    name : {"auto", "torch", "native"}
-        `training.kernel` of the config; all but "torch" mean native functions where they serve.
-    simulator : Simulator
-        Simulator of the training.
-    sample_tokens : callable
-        `Simulator.sample_tokens`, or `PairSampler.sample_pair_tokens`.
-    scale : float
-        Scale of the attention's logits.
-
-    Returns
-    -------
-    Kernel
     """
     # With fewer dimensions beyond the span than neurons the factors of a step are singular, which
     # only torch's are made for.
@@ -379,20 +271,5 @@ def make_kernel(
 
 
 def replicas_per_batch(K: int, L: int, width: int) -> int:
-    """Return how many replicas share one tensor program; no bit of a result depends on it.
-
-    Parameters
-    ----------
-    K : int
-        Positive pairs of a batch.
-    L : int
-        Tokens of a sample.
-    width : int
-        Coordinates of a token.
-
-    Returns
-    -------
-    int
-        At least 1; the tokens of the replicas take `BATCH_BYTES`.
-    """
+    """Return how many replicas share one tensor program; no bit of a result depends on it."""
     return max(1, int(BATCH_BYTES / (2 * K * L * width * 4)))

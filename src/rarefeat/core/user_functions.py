@@ -38,25 +38,7 @@ REGISTERED: dict[str, Callable] = {}
 
 
 def register_function(function: Callable, built_in: Collection[str]) -> str:
-    """Register a function of a session, and return the name under which a config has it.
-
-    Parameters
-    ----------
-    function : callable
-        The rule.
-    built_in : collection of str
-        Names that are taken.
-
-    Returns
-    -------
-    str
-        Its own name. A function that is registered later under this name replaces it.
-
-    Raises
-    ------
-    RarefeatError
-        If it has no name, or that of a built-in rule.
-    """
+    """Register a function of a session, and return the name under which a config has it."""
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
         raise RarefeatError(
@@ -95,13 +77,7 @@ def explain_missing(name: str) -> str:
 
 
 def load_function(name: str) -> Callable:
-    """Return a user-defined function, of its file as it is now.
-
-    Raises
-    ------
-    RarefeatError
-        If there is none of this name, or its file cannot be imported.
-    """
+    """Return a user-defined function, of its file as it is now."""
     if name in REGISTERED:
         return REGISTERED[name]
     if reason := explain_missing(name):
@@ -124,20 +100,7 @@ def format_exception(error: Exception) -> str:
 
 
 def copy_context(context: Any, *rows: int) -> Any:
-    """Copy a context of a rule for some of its replicas.
-
-    Parameters
-    ----------
-    context : NamedTuple
-        Its tensors have the replicas on their first axis.
-    *rows : int
-        Places of the replicas, of which one may stand twice.
-
-    Returns
-    -------
-    NamedTuple
-        With tensors of its own, and with generators in the state of those of `context`.
-    """
+    """Copy a context of a rule for some of its replicas."""
     import torch
 
     def copy(value: Any) -> Any:
@@ -168,13 +131,6 @@ class UserRule:
     together. At steps 1, 2, 4, 8, ... it is called again, with the context of the last replica and
     with that of the test before, and refused where a result differs; and with two replicas, which
     tells a function from a cache.
-
-    Attributes
-    ----------
-    name : str
-        MODULE:FUNCTION, or the name of a registered function.
-    check : callable
-        Raises RarefeatError for a result that the rule must not return, from `(context, result)`.
     """
 
     def __init__(self, name: str, check: Callable[[Any, Tensor], None]) -> None:
@@ -318,15 +274,7 @@ def make_user_bias_rule(name: str) -> Callable[[Any], Tensor]:
 
 
 def check_device(name: str, result: Tensor, other: Tensor) -> None:
-    """Raise RarefeatError unless the result of a rule is on the device of its context.
-
-    Parameters
-    ----------
-    name : str
-        Name of the rule.
-    result, other : Tensor
-        The result, and a tensor of the context.
-    """
+    """Raise RarefeatError unless the result of a rule is on the device of its context."""
     if result.device != other.device:
         raise RarefeatError(
             f"rule {name}: must return a tensor on {other.device}, got one on {result.device}"

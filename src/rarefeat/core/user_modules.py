@@ -63,19 +63,7 @@ def is_user_file(path: str | Path) -> bool:
 
 
 def read_code(loader: SourceFileLoader, name: str) -> CodeType | None:
-    """Read the code of a module; of a user's module from its source, and never from a cache.
-
-    Parameters
-    ----------
-    loader : SourceFileLoader
-        Its loader.
-    name : str
-        Its name.
-
-    Returns
-    -------
-    CodeType or None
-    """
+    """Read the code of a module; of a user's module from its source, and never from a cache."""
     if not is_user_file(loader.path):
         return super(SourceFileLoader, loader).get_code(name)
     source = loader.get_data(loader.path)
@@ -172,12 +160,6 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes], list[Path]]
     """Import a module from its source.
 
     Other modules of the user's stay imported as they were, and the ones that this imports are new.
-
-    Returns
-    -------
-    tuple of module, dict and list
-        The module; the contents of the files in its hash; and the files that are not there, and
-        that an import in them would find.
     """
     folder = str(Path.cwd())
     sys.path[:] = [folder, *(path for path in sys.path if path != folder)]
@@ -291,13 +273,7 @@ def signature(path: Path) -> tuple:
 
 
 def load_user_module(name: str) -> UserModule:
-    """Import a module of the user's, anew if a file of its hash was edited since the last time.
-
-    Raises
-    ------
-    RarefeatError
-        If it cannot be imported, or if another module has its name.
-    """
+    """Import a module of the user's, anew if a file of its hash was edited since the last time."""
     key = Path.cwd(), name
     if key in IMPORTED:
         signatures = IMPORTED[key].signatures

@@ -13,15 +13,6 @@ def draw(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> Fi
     """Return the figure that a function draws from tables.
 
     It has a note if the run is not of the default size.
-
-    Parameters
-    ----------
-    function : callable
-        Called with `(tables, job)`.
-    tables : mapping
-        Tables by name.
-    job : Job
-        The job of the figure.
     """
     with project_style():
         figure = function(tables, job)

@@ -33,21 +33,7 @@ def panels(
 ) -> tuple[Figure, np.ndarray]:
     """Make a figure with a grid of axes.
 
-    Parameters
-    ----------
-    rows, columns : int
-        Shape of the grid.
-    height, width : float
-        Printed size of the whole figure (inches).
-    **options
-        Options of `Figure.subplots`.
-
-    Returns
-    -------
-    figure : Figure
-        Figure with a constrained layout.
-    axes : ndarray of shape (rows, columns)
-        Its axes.
+    -> axes (rows, columns).
     """
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
@@ -68,17 +54,7 @@ def mean_interval(
 ) -> tuple[float, float]:
     """Compute the 95 % Student interval of the mean over seeds.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Values by seed.
-    bounds : (float, float)
-        Range of the quantity, to which the interval is clipped.
-
-    Returns
-    -------
-    (float, float)
-        Both ends; NaN for fewer than two values.
+    values (n,).
     """
     return student_interval(values, inside=bounds)[2:4]
 
@@ -88,18 +64,7 @@ def median_interval(
 ) -> tuple[float, float]:
     """Compute the interval of the median over seeds, from order statistics.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Values by seed; NaN is left out.
-    bounds : (float, float)
-        Range of the quantity, to which the interval is clipped.
-
-    Returns
-    -------
-    (float, float)
-        Both ends, which cover the median with at least 95 %; below 6 seeds the extremes, which
-        cover it less. NaN for fewer than two values.
+    values (n,).
     """
     values = np.sort(np.asarray(values, dtype=float))
     values = values[~np.isnan(values)]
@@ -113,16 +78,7 @@ def median_interval(
 def share_interval(values: np.ndarray, bounds: tuple[float, float] = (0, 1)) -> tuple[float, float]:
     """Compute the exact 95 % interval of a fraction of replicas.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        0 or 1 by replica.
-    bounds : (float, float)
-        Not used: the interval lies in [0, 1].
-
-    References
-    ----------
-    Clopper & Pearson 1934.
+    values (n,). Clopper & Pearson 1934.
     """
     low, high = binomtest(int(np.sum(values)), len(values)).proportion_ci(method="exact")
     return float(low), float(high)
@@ -160,23 +116,7 @@ def seaborn_arguments(
     bounds: tuple[float, float],
     estimator: str,
 ) -> dict[str, Any]:
-    """Return the arguments of seaborn for a table of replicas or of estimates.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Table with a row for each seed, or with ESTIMATED in place of the column `value`.
-    value : str
-        Column of the value.
-    styles : mapping or SeriesStyle
-        Style of each series, or of the only one.
-    series_column : str
-        Column of the series.
-    bounds : (float, float)
-        Range of the quantity, to which intervals are clipped.
-    estimator : str
-        Key of ESTIMATORS, for a table of replicas.
-    """
+    """Return the arguments of seaborn for a table of replicas or of estimates."""
     if isinstance(styles, SeriesStyle):
         table, styles = table.assign(**{series_column: ""}), {"": styles}
     table = table[table[series_column].isin(list(styles))]
@@ -222,27 +162,6 @@ def plot_lines(
     """Plot the estimates of each series over x, joined by lines.
 
     Series are not dodged: a line that is moved aside would seem to rise earlier or later.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes, linear in y.
-    table : DataFrame
-        Table of replicas, or of estimates (see ESTIMATED).
-    x, y : str
-        Columns of position and value.
-    styles : mapping or SeriesStyle
-        Style of each series named in `series_column`, or of the only series.
-    series_column : str
-        Column of the series.
-    bounds : (float, float)
-        Range of the quantity, to which intervals are clipped.
-    estimator : str
-        Key of ESTIMATORS: what is estimated over seeds.
-    band : bool
-        Whether intervals are bands, without markers unless `mark_every` is given.
-    mark_every : int, optional
-        Distance of markers, in points of the line.
     """
     check_linear(ax.yaxis)
     arguments = seaborn_arguments(table, y, styles, series_column, bounds, estimator)
@@ -281,29 +200,6 @@ def plot_points(
     """Plot one marker with an error bar per series and position, without connecting lines.
 
     Markers of different series at one position are dodged.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes, linear in the value.
-    table : DataFrame
-        Table of replicas, or of estimates (see ESTIMATED).
-    x, y : str
-        Columns of position and value; with `horizontal`, of value and position.
-    styles : mapping or SeriesStyle
-        Style of each series named in `series_column`, or of the only series.
-    series_column : str
-        Column of the series.
-    bounds : (float, float)
-        Range of the quantity, to which intervals are clipped.
-    estimator : str
-        Key of ESTIMATORS: what is estimated over seeds.
-    dodge : float
-        Spread of the series, as a fraction of the distance between positions.
-    order : sequence, optional
-        Positions in order, if they are names; positions are numbers if None.
-    horizontal : bool
-        Whether values are on the x axis.
     """
     check_linear(ax.xaxis if horizontal else ax.yaxis)
     arguments = seaborn_arguments(
@@ -350,17 +246,7 @@ def iter_styles(styles: Styles) -> Iterable[tuple[Any, SeriesStyle]]:
 def apply_styles(
     lines: Sequence[Line2D], styles: Mapping[Any, SeriesStyle], **options: Any
 ) -> None:
-    """Give lines that seaborn has drawn, one of each series, the style of the series.
-
-    Parameters
-    ----------
-    lines : sequence of Line2D
-        Lines in the order of the series.
-    styles : mapping
-        Style of each series.
-    **options
-        Further properties of all lines.
-    """
+    """Give lines that seaborn has drawn, one of each series, the style of the series."""
     for line, (name, style) in zip(lines, styles.items(), strict=True):
         line.set(label=str(name), **style.line | options)
 
@@ -372,24 +258,7 @@ def paired_differences(
     against: str = "dense",
     axes: Sequence[str] = ("eps_min",),
 ) -> pd.DataFrame:
-    """Compute the differences of a series to another one at the same cell and seed.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Table of replicas with a column `series`.
-    value : str
-        Column of the value.
-    series, against : str
-        Names of both series.
-    axes : sequence of str
-        Columns that identify a cell.
-
-    Returns
-    -------
-    DataFrame
-        Columns `axes`, seed and `value`; cells and seeds that only one series has are left out.
-    """
+    """Compute the differences of a series to another one at the same cell and seed."""
     keys = [*axes, "seed"]
     minuend, subtrahend = (
         table[table["series"] == name].set_index(keys)[value] for name in (series, against)
@@ -412,18 +281,7 @@ def draw_zero_line(ax: Axes, vertical: bool = False) -> None:
 
 
 def set_y_range(ax: Axes, quantity: Quantity, pad: float = 0.04) -> None:
-    """Set the limits of y to the range of a quantity, as far as it has one.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes.
-    quantity : Quantity
-        Quantity on y. Both ends are set if it is bounded on both sides and not negative; the lower
-        end if it cannot be negative.
-    pad : float
-        Room beyond an end; relative to the upper limit if only the lower end is set.
-    """
+    """Set the limits of y to the range of a quantity, as far as it has one."""
     if np.isfinite(quantity.high) and quantity.low >= 0:
         ax.set_ylim(quantity.low - pad, quantity.high + pad)
     elif quantity.low == 0:
@@ -438,23 +296,7 @@ def add_legend(
     location: str = "lower center",
     **options: Any,
 ) -> None:
-    """Add a legend outside of all axes, in as many columns as there is room for.
-
-    Parameters
-    ----------
-    figure : Figure
-        Figure or subfigure.
-    entries : dict of str to SeriesStyle or Artist
-        Style or artist of each label.
-    note : str
-        Title, which says what markers stand for.
-    columns : int, optional
-        Largest number of columns.
-    location : str
-        Side of the figure, as matplotlib names it.
-    **options
-        Further options of `Figure.legend`.
-    """
+    """Add a legend outside of all axes, in as many columns as there is room for."""
     handles = [
         Line2D([], [], **entry.line) if isinstance(entry, SeriesStyle) else entry
         for entry in entries.values()
@@ -474,19 +316,7 @@ def add_legend(
 def label_ends(
     ax: Axes, ends: Mapping[str, tuple[float, str]], x: float = 1.02, least: float = 0.09
 ) -> None:
-    """Write the name of each line beside its end, in its colour.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes, linear in y, with limits.
-    ends : dict of str to (float, str)
-        Height of the end of each line and its colour, by name.
-    x : float
-        Place of the names (fraction of the axis).
-    least : float
-        Smallest distance of two names (fraction of the axis).
-    """
+    """Write the name of each line beside its end, in its colour."""
     low, high = ax.get_ylim()
     names = sorted(ends, key=lambda name: ends[name][0])
     places = [(ends[name][0] - low) / (high - low) for name in names]
@@ -506,21 +336,7 @@ def finish_figure(
     note: str = "",
     columns: int | None = None,
 ) -> Figure:
-    """Add letters and a legend to a figure of which all else is drawn, and return it.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure.
-    axes : iterable of Axes
-        Panels that get a letter.
-    entries : dict of str to SeriesStyle or Artist
-        Entries of the legend.
-    note : str
-        Title of the legend.
-    columns : int, optional
-        Largest number of columns of the legend.
-    """
+    """Add letters and a legend to a figure of which all else is drawn, and return it."""
     add_panel_letters(axes)
     add_legend(figure, entries, note, columns)
     return figure

@@ -35,17 +35,7 @@ def freeze_layout(figure: Figure) -> bool:
 
 
 def png_bytes(figure: Figure, metadata: Mapping[str, str], **options: Any) -> bytes:
-    """Return a figure as PNG of at most 256 colours, a third as large as one of all colours.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure.
-    metadata : mapping
-        Texts of the file.
-    **options
-        Options of `Figure.savefig`.
-    """
+    """Return a figure as PNG of at most 256 colours, a third as large as one of all colours."""
     rendered, small, info = io.BytesIO(), io.BytesIO(), PngInfo()
     figure.savefig(rendered, format="png", **options)
     for key, text in metadata.items():
@@ -62,17 +52,6 @@ def save(figure: Figure, outputs: list[Path], job: Job, tables: list[Path]) -> N
 
     It has the size at which it was drawn, so that type is as large in print as the style says. The
     file has no date: the same tables give the same bytes.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure.
-    outputs : list of Path
-        Files to write, PNG or PDF.
-    job : Job
-        Job of the figure.
-    tables : list of Path
-        Tables from which it was drawn.
     """
     origin, has_layout = build_origin(job, tables), freeze_layout(figure)
     # A layout leaves room for everything, so that the printed size is kept; a figure without one

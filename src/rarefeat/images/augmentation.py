@@ -15,22 +15,7 @@ from rarefeat.core.randomness import generator
 
 
 def make_augment(config: Augmentation, size: int) -> nn.Module:
-    """Build SimCLR's transforms.
-
-    Parameters
-    ----------
-    config : Augmentation
-        Probabilities and strengths; transforms of probability 0 and crops of whole images are
-        left out.
-    size : int
-        Side of the images (pixels).
-
-    Returns
-    -------
-    Module
-        Maps float images of shape (B, 3, size, size) in [0, 1] to images of this shape; a
-        bicubic crop may leave [0, 1] by a little.
-    """
+    """Build SimCLR's transforms."""
     brightness, contrast, saturation, hue = config.jitter
     # The blur's kernel is a tenth of the side, as in SimCLR, and odd.
     kernel = max(3, size // 20 * 2 + 1)
@@ -53,27 +38,7 @@ def two_views(
 ) -> tuple[Tensor, Tensor]:
     """Draw two views of each image.
 
-    Parameters
-    ----------
-    augment : Module
-        Transforms, see `make_augment`.
-    images : uint8 Tensor of shape (B, 3, H, W)
-        Images of one batch.
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-    step : int
-        Training step, counted from 0.
-
-    Returns
-    -------
-    pair of Tensor of shape (B, 3, H, W)
-        Both views in [0, 1], the same for the same namespace, seed and step.
-
-    Notes
-    -----
-    Random stream: "augmentation STEP".
+    images (B, 3, H, W) -> (B, 3, H, W).
     """
     images = images.float() / 255
     devices = [images.device] if images.is_cuda else []

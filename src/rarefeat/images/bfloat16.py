@@ -21,20 +21,7 @@ LANES = 8
 
 
 def emulate_in_float32(operator, *arguments) -> Tensor:
-    """Compute a bfloat16 operator in float32; its gradients are rounded as bfloat16 ones are.
-
-    Parameters
-    ----------
-    operator : callable
-        Operator of torch.
-    *arguments
-        Its arguments; tensors may have any precision.
-
-    Returns
-    -------
-    bfloat16 Tensor
-        Result of the operator.
-    """
+    """Compute a bfloat16 operator in float32; its gradients are rounded as bfloat16 ones are."""
     operands = [
         round_to_bfloat16(value) if isinstance(value, Tensor) else value for value in arguments
     ]
@@ -71,11 +58,5 @@ def autocast_in_float32() -> torch.library.Library:
 
 @functools.cache
 def enable_emulation() -> torch.library.Library | None:
-    """Call `autocast_in_float32` for the rest of this process, if the processor needs it.
-
-    Returns
-    -------
-    Library or None
-        None on a processor with instructions for bfloat16.
-    """
+    """Call `autocast_in_float32` for the rest of this process, if the processor needs it."""
     return None if torch.ops.mkldnn._is_mkldnn_bf16_supported() else autocast_in_float32()

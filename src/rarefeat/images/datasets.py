@@ -27,27 +27,7 @@ others, and 10 test images are training images. CIFAR-10 has no copy.
 
 
 def read_images(data: ImageData) -> dict[str, Tensor]:
-    """Read a data set, select its classes and renumber their labels.
-
-    Parameters
-    ----------
-    data : ImageData
-        Format, folder and classes.
-
-    Returns
-    -------
-    dict of str to Tensor
-        `train`, uint8 of shape (N, 3, H, W); `train_labels`, int64 of shape (N,), values 0 to
-        K - 1; `test` and `test_labels`, those of the test images; `listed`, int64 of shape (), the
-        number of the last training images that are those of `data.pretrain_list`.
-
-    Raises
-    ------
-    RarefeatError
-        If files are missing, damaged or of another form, the labels are not 0 to K - 1, a class
-        has no test image or fewer than `data.n_max`, an image occurs twice, or images and labels
-        do not have the hash `data.sha256`.
-    """
+    """Read a data set, select its classes and renumber their labels."""
     train, test = READERS[data.format](data)
     check_labels(data, train, test)
     # A missing file is reported before any is decoded.
@@ -84,16 +64,6 @@ def copies(tensors: dict[str, Tensor]) -> Iterator[tuple[int, int]]:
 
     The training images and those of a list that is pretrained on may share some, as long as their
     labels are the same.
-
-    Parameters
-    ----------
-    tensors : dict of str to Tensor
-        Result of `read_images`.
-
-    Yields
-    ------
-    pair of int
-        Row of the copy and of the other image; rows of test images follow the training images.
     """
     train, listed = len(tensors["train"]), int(tensors["listed"])
     labels = torch.cat([tensors["train_labels"], tensors["test_labels"]]).tolist()
@@ -111,15 +81,7 @@ def copies(tensors: dict[str, Tensor]) -> Iterator[tuple[int, int]]:
 
 
 def check_copies(tensors: dict[str, Tensor], names: list[tuple[ImagePart, int]]) -> None:
-    """Raise RarefeatError if images are copies of others, except for those of CIFAR-100.
-
-    Parameters
-    ----------
-    tensors : dict of str to Tensor
-        Result of `read_images`.
-    names : list of (ImagePart, int)
-        Part of the data set of each image and its row there, test images last.
-    """
+    """Raise RarefeatError if images are copies of others, except for those of CIFAR-100."""
     pairs = list(copies(tensors))
     train = len(tensors["train"])
     labels = torch.cat([tensors["train_labels"], tensors["test_labels"]]).tolist()
@@ -154,20 +116,7 @@ def content_hash(tensors: dict[str, Tensor]) -> str:
 
 
 def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
-    """Return the images of a study, and print their hash.
-
-    Parameters
-    ----------
-    inputs : JobInputs
-        Not used: the images are the user's files.
-    job : Job
-        Config: `data`; `contents`, the hash of the user's files.
-
-    Returns
-    -------
-    dict of str to Tensor
-        See `read_images`.
-    """
+    """Return the images of a study, and print their hash."""
     data = job.config_section("data", ImageData)
     tensors = read_images(data)
     check_unchanged(job, "contents", input_files(data))

@@ -18,18 +18,7 @@ ITERATIONS, ITERATIONS_BETWEEN_CHECKS = 10_000, 20
 def standardise(train: Tensor, *others: Tensor) -> list[Tensor]:
     """Scale features to zero mean and unit (population) variance by the statistics of `train`.
 
-    Parameters
-    ----------
-    train : Tensor of shape (n, D)
-        Features that set mean and variance.
-    *others : Tensor of shape (n', D)
-        Features that are scaled alike.
-
-    Returns
-    -------
-    list of float64 Tensor
-        `train` and the others, scaled. A feature that is constant in `train` is zero everywhere,
-        also where it varies in the others.
+    train (n, D), *others (n', D).
     """
     train = train.double()
     # The rounded mean of equal values may differ from them, so the variance need not be 0.
@@ -49,28 +38,7 @@ def logistic_probe(
     result is that of scikit-learn's LogisticRegression with C = 1 / (n l2), with three classes and
     more; with two, with C = 2 / (n l2).
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, D)
-        Features, best standardised; the computation runs on their device.
-    labels : Tensor of shape (n,)
-        Classes, 0 to n_classes - 1.
-    n_classes : int
-        Number of classes.
-    l2 : float
-        Strength of the penalty.
-
-    Returns
-    -------
-    weights : float64 Tensor of shape (n_classes, D)
-        Weights.
-    bias : float64 Tensor of shape (n_classes,)
-        Biases, which add up to zero.
-
-    Raises
-    ------
-    RarefeatError
-        If the gradient is not that small after 10,000 iterations, or not finite.
+    features (n, D), labels (n,) -> weights (n_classes, D), bias (n_classes,).
     """
     x, y = features.detach().double(), labels.long()
     weights, bias = (
@@ -123,26 +91,7 @@ def sgd_probe(
     epochs and a hundredth after two thirds. Two differences from the reference: it augments
     images, here features are cached; it takes the best epoch on validation images, here the last.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, D)
-        Features as they leave the encoder.
-    labels : Tensor of shape (n,)
-        Classes, 0 to n_classes - 1.
-    n_classes : int
-        Number of classes.
-    generator : Generator
-        Generator on the CPU of the initial weights, uniform in +-1 / sqrt(D), and of the order of
-        the images.
-    epochs, lr, batch : int, float, int
-        Epochs, initial learning rate and batch size.
-
-    Returns
-    -------
-    weights : float32 Tensor of shape (n_classes, D)
-        Weights after the last epoch.
-    bias : float32 Tensor of shape (n_classes,)
-        Biases.
+    features (n, D), labels (n,) -> weights (n_classes, D), bias (n_classes,).
     """
     x, y = features.detach().float(), labels.long()
     bound = x.shape[1] ** -0.5
@@ -166,19 +115,7 @@ def sgd_probe(
 def predict(features: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """Predict the label of largest logit.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, D)
-        Features.
-    weights : Tensor of shape (n_classes, D)
-        Weights of a linear probe.
-    bias : Tensor of shape (n_classes,)
-        Its biases.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
-        Labels.
+    features (n, D), weights (n_classes, D), bias (n_classes,) -> (n,).
     """
     return (features.to(weights.dtype) @ weights.T + bias).argmax(-1)
 
@@ -193,31 +130,7 @@ def knn_predict(
 ) -> Tensor:
     """Predict labels by a majority vote of the nearest training images, by cosine similarity.
 
-    Parameters
-    ----------
-    train : Tensor of shape (n, D)
-        Features of the training images.
-    train_labels : Tensor of shape (n,)
-        Their classes.
-    test : Tensor of shape (n', D)
-        Features of the test images.
-    neighbours : int
-        Number of training images that vote.
-    n_classes : int
-        Number of classes.
-    chunk : int
-        Test images at a time, which take chunk x n similarities of memory.
-
-    Returns
-    -------
-    int64 Tensor of shape (n',)
-        Labels. A tie of votes goes to the class of the nearest neighbour among the tied; which of
-        equally near images are the last neighbours is not defined.
-
-    Raises
-    ------
-    RarefeatError
-        If there are fewer training images than neighbours.
+    train (n, D), train_labels (n,), test (n', D) -> (n',).
     """
     if neighbours > len(train):
         raise RarefeatError(
@@ -239,17 +152,7 @@ def knn_predict(
 def class_accuracy(predicted: Tensor, labels: Tensor, n_classes: int) -> Tensor:
     """Compute the fraction of the test images of each class that are predicted right.
 
-    Parameters
-    ----------
-    predicted, labels : Tensor of shape (n,)
-        Predicted and true classes.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    float64 Tensor of shape (n_classes,)
-        Accuracy; NaN for a class without images.
+    predicted, labels (n,) -> (n_classes,).
     """
     right = torch.bincount(labels[predicted == labels], minlength=n_classes)
     return right.double() / torch.bincount(labels, minlength=n_classes)
@@ -258,32 +161,7 @@ def class_accuracy(predicted: Tensor, labels: Tensor, n_classes: int) -> Tensor:
 def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, float]:
     """Compute accuracy over all classes, and at head and tail of the pretraining counts.
 
-    Parameters
-    ----------
-    accuracy_by_class : Tensor of shape (K,)
-        Result of `class_accuracy`.
-    class_order : Tensor of shape (K,)
-        Its k-th entry is the class of k-th largest count.
-
-    Returns
-    -------
-    dict of str to float
-        Fractions in [0, 1]:
-
-        - accuracy: mean over classes, which is that over test images where all classes have
-          equally many;
-        - delta_20: mean of the first floor(K / 5) classes, but at least one, less that of as many
-          last ones;
-        - many, medium, few: means of the groups of Jiang et al. 2021; K // 3 classes each are
-          medium and few, the rest many;
-        - group_std: population standard deviation of these three.
-
-        With two classes medium, few and group_std are NaN.
-
-    Raises
-    ------
-    RarefeatError
-        If a class has no accuracy, because it has no test images.
+    accuracy_by_class (K,), class_order (K,).
     """
     if missing := accuracy_by_class.isnan().nonzero().flatten().tolist():
         raise RarefeatError(f"no test images of class {missing[0]}; every class needs some")
@@ -303,15 +181,7 @@ def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, f
 def alignment(x: Tensor, y: Tensor) -> Tensor:
     """Compute the mean squared distance of two views on the sphere.
 
-    Parameters
-    ----------
-    x, y : Tensor of shape (n, D)
-        Projections, which are normalised here.
-
-    Returns
-    -------
-    Tensor of shape ()
-        Alignment in [0, 4], small if views are close: Wang & Isola 2020 with alpha = 2.
+    x, y (n, D) -> ().
     """
     return (
         (functional.normalize(x, dim=-1) - functional.normalize(y, dim=-1)).square().sum(-1).mean()
@@ -321,16 +191,7 @@ def alignment(x: Tensor, y: Tensor) -> Tensor:
 def uniformity(x: Tensor) -> Tensor:
     """Compute log mean exp(-2 ||x_i - x_j||^2) over distinct pairs on the sphere.
 
-    Parameters
-    ----------
-    x : Tensor of shape (n, D)
-        Projections, which are normalised here.
-
-    Returns
-    -------
-    Tensor of shape ()
-        Uniformity in [-8, 0], small if points are spread evenly: Wang & Isola 2020 with t = 2. NaN
-        for fewer than two points.
+    x (n, D) -> ().
     """
     return torch.pdist(functional.normalize(x, dim=-1)).square().mul(-2).exp().mean().log()
 
@@ -342,15 +203,7 @@ def effective_rank(features: Tensor) -> float:
     (Roy & Vetterli 2007). RankMe (Garrido et al. 2023) does not take off the mean, which all
     images share.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, D)
-        Features.
-
-    Returns
-    -------
-    float
-        Number in [1, D].
+    features (n, D).
     """
     values = torch.linalg.svdvals(features.double() - features.double().mean(0))
     shares = values / values.sum()

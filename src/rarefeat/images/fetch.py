@@ -25,30 +25,7 @@ CHUNK = 2**20
 
 
 def fetch(address: str, checksum: str, folder: str | Path, timeout: float = 30.0) -> Path:
-    """Download a file under its own name, unless it is there with the right checksum.
-
-    Parameters
-    ----------
-    address : str
-        URL.
-    checksum : str
-        MD5 in hexadecimal.
-    folder : path
-        Folder of the file.
-    timeout : float
-        Longest silence of the server (s).
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    RarefeatError
-        If there is no connection, the checksum is another one, or the folder cannot be written;
-        nothing is left behind.
-    """
+    """Download a file under its own name, unless it is there with the right checksum."""
     path = Path(folder) / address.rpartition("/")[2]
     if path.is_file() and _md5(path) == checksum:
         return path

@@ -65,17 +65,7 @@ def in_pixels(sides: tuple[int, ...]) -> str:
 
 
 def _read_error(path: str | Path, error: Exception, remedy: str) -> RarefeatError:
-    """Return the one-line error for a user's file that cannot be read.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    error : Exception
-        Error of the reader.
-    remedy : str
-        What the user can do.
-    """
+    """Return the one-line error for a user's file that cannot be read."""
     reason = getattr(error, "strerror", None) or next(
         iter(str(error).splitlines()), type(error).__name__
     )
@@ -93,17 +83,7 @@ def _folder(data: ImageData, wanted: str) -> Path:
 def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
     """Decode image files, turned as their EXIF orientation says: as a viewer shows them.
 
-    Parameters
-    ----------
-    files : list of (str, path or bytes)
-        Name in messages of each image, and its path or content.
-    size : int
-        Side of the squares, see `square`; 0 keeps the sides as they are.
-
-    Returns
-    -------
-    uint8 ndarray of shape (n, 3, H, W)
-        Images.
+    -> (n, 3, H, W).
     """
     images = None
     for row, (name, file) in enumerate(progress(files, len(files), "images")):
@@ -149,23 +129,6 @@ def colours(image: Image.Image) -> Image.Image:
     """Convert an image to RGB of 8 bits, by the meaning of its mode.
 
     Whole numbers of 16 bits are scaled, 65535 to 255.
-
-    Parameters
-    ----------
-    image : Image
-        Image of any mode.
-
-    Returns
-    -------
-    Image
-        The image in mode RGB.
-
-    Raises
-    ------
-    RarefeatError
-        If the mode has 32 bits, whole or float, which do not say what is white; if it is LAB, for
-        which Pillow has no conversion; or if a place is transparent, as the file does not have
-        what shows through.
     """
     if image.mode.startswith("I;16"):
         grey = np.asarray(image).astype(np.uint32)
@@ -194,14 +157,7 @@ def square(image: Image.Image, size: int) -> Image.Image:
 def _from_arrays(source: str, images: np.ndarray, labels: np.ndarray) -> ImagePart:
     """Return images that need no decoding.
 
-    Parameters
-    ----------
-    source : str
-        Name of the data set in messages.
-    images : uint8 ndarray of shape (N, 3, H, W)
-        Images.
-    labels : int64 ndarray of shape (N,)
-        Classes.
+    images (N, 3, H, W), labels (N,).
     """
     return ImagePart(
         source, labels, lambda rows: images[rows], lambda row: f"{source}, image {row}"
@@ -260,25 +216,7 @@ CIFAR = (
 
 
 def _find_archive(data: ImageData) -> tuple[ArchiveFormat, Path]:
-    """Find out which archive a folder has: the archive, its unpacked folder, or its batches.
-
-    Parameters
-    ----------
-    data : ImageData
-        Data set with its folder.
-
-    Returns
-    -------
-    ArchiveFormat
-        CIFAR-10 or CIFAR-100.
-    Path
-        The archive, or the folder of its batches.
-
-    Raises
-    ------
-    RarefeatError
-        If there is none, or both.
-    """
+    """Find out which archive a folder has: the archive, its unpacked folder, or its batches."""
     forms = " or ".join(f"{archive.file} (or its folder {archive.folder})" for archive in CIFAR)
     folder = _folder(data, f"{forms}, which `make fetch` downloads,")
     archives = []
@@ -341,21 +279,7 @@ def _read_batches(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
 def _unpickle_batch(name: str, content: bytes, label_key: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Return images and labels of one pickle.
 
-    Parameters
-    ----------
-    name : str
-        Name in messages.
-    content : bytes
-        The pickle.
-    label_key : bytes
-        Key of the labels.
-
-    Returns
-    -------
-    images : uint8 ndarray of shape (n, 3, 32, 32)
-        Images.
-    labels : int64 ndarray of shape (n,)
-        Their classes.
+    -> images (n, 3, 32, 32), labels (n,).
     """
     try:
         batch = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
@@ -429,12 +353,7 @@ def _cifar_parquet(data: ImageData) -> tuple[ImagePart, ImagePart]:
 def _read_parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
     """Read a Parquet file.
 
-    Returns
-    -------
-    list of (str, bytes)
-        Name in messages and content of each encoded image.
-    int64 ndarray of shape (n,)
-        Labels.
+    -> (n,).
     """
     try:
         table = pq.ParquetFile(path, page_checksum_verification=True).read()
@@ -465,16 +384,7 @@ def _from_encoded(
 ) -> ImagePart:
     """Return images that Pillow decodes.
 
-    Parameters
-    ----------
-    source : str
-        Folder or list file, for messages.
-    files : list of (str, path or bytes)
-        Name in messages of each image, and its path or content.
-    labels : int64 ndarray of shape (n,)
-        Classes.
-    size : int
-        Side of the squares, see `square`; 0 keeps the sides as they are.
+    labels (n,).
     """
     return ImagePart(
         source,
@@ -508,12 +418,7 @@ def _image_folder(data: ImageData) -> tuple[ImagePart, ImagePart]:
 def _read_list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.ndarray]:
     """Read the image files of a list, of `data.classes`, or of all classes if it is empty.
 
-    Returns
-    -------
-    list of (str, str)
-        Name in messages and path of each image.
-    int64 ndarray of shape (n,)
-        Labels.
+    -> (n,).
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -531,25 +436,7 @@ def _read_list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.n
 
 
 def entries(text: str, source: str) -> Iterator[tuple[int, str, int]]:
-    """Yield line number, path and label of each image of a list.
-
-    Parameters
-    ----------
-    text : str
-        The list.
-    source : str
-        Its name in messages.
-
-    Yields
-    ------
-    (int, str, int)
-        Line number from 1, path and label; empty lines are skipped.
-
-    Raises
-    ------
-    RarefeatError
-        If a line is not `path label`.
-    """
+    """Yield line number, path and label of each image of a list."""
     # Not splitlines, which cuts at characters that names may hold.
     for number, line in enumerate(re.split(r"\r\n?|\n", text), start=1):
         if not line.strip():
@@ -573,15 +460,7 @@ READERS: dict[str, Callable[[ImageData], tuple[ImagePart, ImagePart]]] = {
 
 
 def check_labels(data: ImageData, train: ImagePart, test: ImagePart) -> None:
-    """Raise RarefeatError for labels that no class can be trained and tested on.
-
-    Parameters
-    ----------
-    data : ImageData
-        Data set; a largest class `n_max` that not every class can be is refused as well.
-    train, test : ImagePart
-        Its training and test images.
-    """
+    """Raise RarefeatError for labels that no class can be trained and tested on."""
     own_labels, listed_labels = np.split(train.labels, [len(train.labels) - train.listed])
     present, counts = np.unique(own_labels, return_counts=True)
     classes = data.classes or list(range(len(present)))
@@ -625,23 +504,7 @@ def check_n_max(n_max: int, available: list[int]) -> None:
 
 
 def input_files(data: ImageData) -> Files:
-    """List the files that the images are read from.
-
-    Parameters
-    ----------
-    data : ImageData
-        Data set.
-
-    Returns
-    -------
-    list of (str, str)
-        What each file stands for, as "train LABEL", and its path; empty for the digits.
-
-    Raises
-    ------
-    RarefeatError
-        If lists are missing, damaged or of labels that are refused.
-    """
+    """List the files that the images are read from."""
     match data.format:
         case "digits":
             return []
@@ -665,17 +528,7 @@ def input_files(data: ImageData) -> Files:
 
 
 def index_file(data: ImageData, name: str, seed: int) -> Path:
-    """Return the path of an index file of a seed.
-
-    Parameters
-    ----------
-    data : ImageData
-        Data set with its folder.
-    name : str
-        Name of the file, in which {seed} stands for the seed.
-    seed : int
-        Seed of the replica.
-    """
+    """Return the path of an index file of a seed."""
     return Path(data.folder) / name.replace("{seed}", str(seed))
 
 

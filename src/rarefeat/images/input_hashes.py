@@ -24,22 +24,7 @@ CLOCK_TICK_NS = 2 * 10**9
 
 
 def image_hashes(study: Any, results: str | Path, name: str) -> dict[str, str]:
-    """Return the hash of the image files of a study, under its key in the job.
-
-    Parameters
-    ----------
-    study : ImageStudy
-        Study of images.
-    results : path
-        Folder of results, for the cache of hashes.
-    name : str
-        Name of the study.
-
-    Returns
-    -------
-    dict of str to str
-        Hash under `contents`; empty for the digits, which have no files.
-    """
+    """Return the hash of the image files of a study, under its key in the job."""
     # `input_files` checks the labels of a folder itself.
     if study.data.n_max and study.data.format != "image_folder":
         check_labels(study.data, *READERS[study.data.format](study.data))
@@ -48,20 +33,7 @@ def image_hashes(study: Any, results: str | Path, name: str) -> dict[str, str]:
 
 
 def list_hashes(study: Any, seeds: Iterable[int]) -> dict[str, str]:
-    """Return the hashes of the index files of some seeds, and of a hierarchy of classes.
-
-    Parameters
-    ----------
-    study : ImageStudy
-        Study of images.
-    seeds : iterable of int
-        Seeds of a block.
-
-    Returns
-    -------
-    dict of str to str
-        Hashes under `lists` and `hierarchy`, each only where there are such files.
-    """
+    """Return the hashes of the index files of some seeds, and of a hierarchy of classes."""
     files = {"lists": index_files(study.data, seeds)}
     if isinstance(levels := getattr(study, "levels", None), str):
         files["hierarchy"] = [("levels", f"{study.data.folder}/{levels}")]
@@ -69,21 +41,7 @@ def list_hashes(study: Any, seeds: Iterable[int]) -> dict[str, str]:
 
 
 def hash_files(files: Files, cache: Path | None = None) -> str:
-    """Hash files and what they stand for, in their order.
-
-    Parameters
-    ----------
-    files : list of (str, str)
-        Label and path of each file.
-    cache : Path, optional
-        File with the hash of each file, by its size and times. It makes a plan of a million images
-        take seconds. Without write access to it all files are read.
-
-    Returns
-    -------
-    str
-        SHA-256 in hexadecimal.
-    """
+    """Hash files and what they stand for, in their order."""
     states = stat_files(files)
     cached: dict[str, list] = {}
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
@@ -135,17 +93,7 @@ def stat_files(files: Files) -> dict[str, list[int]]:
 
 
 def check_unchanged(job: Job, name: str, files: Files) -> None:
-    """Raise RarefeatError if files are not those that the job was planned with.
-
-    Parameters
-    ----------
-    job : Job
-        Job of a stage.
-    name : str
-        Key of the hash in its config.
-    files : list of (str, str)
-        Label and path of each file.
-    """
+    """Raise RarefeatError if files are not those that the job was planned with."""
     if name in job.config and hash_files(files) != job.config[name]:
         raise RarefeatError(
             f"{job.study}: the files have changed since this run was planned; run snakemake again"

@@ -42,28 +42,7 @@ def class_images(folder: Path) -> dict[str, list[Path]]:
 
 
 def split(folder: Path, every: int) -> tuple[list[str], dict[str, dict[str, list[Path]]]]:
-    """List the classes, and their training and test images.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder with a subfolder for each class, or with the folders train and test that have these.
-    every : int
-        Of each class every `every`-th image is a test image, if there are no folders train and
-        test.
-
-    Returns
-    -------
-    names : list of str
-        Names of the classes, label 0 first.
-    images : dict of str to dict of str to list of Path
-        Images of each class, for "train" and "test".
-
-    Raises
-    ------
-    RarefeatError
-        If there are fewer than two classes, or one without training or test images.
-    """
+    """List the classes, and their training and test images."""
     if not folder.is_dir():
         raise RarefeatError(
             f"{folder} is not a folder; make it, with a subfolder of images for each class"
@@ -110,22 +89,7 @@ def split(folder: Path, every: int) -> tuple[list[str], dict[str, dict[str, list
 
 
 def format_list(folder: Path, names: list[str], classes: dict[str, list[Path]]) -> str:
-    """Return the text of a list.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the images.
-    names : list of str
-        Names of the classes, label 0 first.
-    classes : dict of str to list of Path
-        Images of each class.
-
-    Raises
-    ------
-    RarefeatError
-        If a reader of the list would find another name than that of a file.
-    """
+    """Return the text of a list."""
     lines = []
     for label, name in enumerate(names):
         for file in classes[name]:

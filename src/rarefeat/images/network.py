@@ -22,15 +22,6 @@ class BranchNorm(nn.Module):
 
     Training normalises by the batch alone. The running statistics are those of `calibrate`, for
     every arm.
-
-    Parameters
-    ----------
-    kind : type
-        BatchNorm1d or BatchNorm2d.
-    width : int
-        Number of channels.
-    branches : int
-        Number of branches.
     """
 
     def __init__(self, kind: type[nn.Module], width: int, branches: int):
@@ -47,19 +38,6 @@ class ResidualBlock(nn.Module):
     """A residual block of two or three convolutions.
 
     It maps (B, C, H, W) to (B, width * expansion, H / stride, W / stride).
-
-    Parameters
-    ----------
-    kind : {"basic", "bottleneck"}
-        Two or three convolutions, see EXPANSION.
-    channels : int
-        Channels of the input.
-    width : int
-        Channels of the convolutions but the last of a bottleneck.
-    stride : int
-        Stride of the block.
-    branches : int
-        Branches of the batch norms.
     """
 
     def __init__(self, kind: str, channels: int, width: int, stride: int, branches: int):
@@ -95,13 +73,6 @@ class ImageEncoder(nn.Module):
 
     Images are (B, 3, H, W) in [0, 1]. `features` returns (B, D), calling the module the
     projections (B, head).
-
-    Parameters
-    ----------
-    config : Network
-        Blocks, widths, stem and head.
-    branches : int
-        Branches of the batch norms.
     """
 
     def __init__(self, config: Network, branches: int = 1):
@@ -136,12 +107,7 @@ class ImageEncoder(nn.Module):
     def forward(self, images: Tensor, branch: int = 0) -> Tensor:
         """Compute the projections that the loss sees, of shape (B, head).
 
-        Parameters
-        ----------
-        images : Tensor of shape (B, 3, H, W)
-            Images in [0, 1].
-        branch : int
-            Branch of the batch norms.
+        images (B, 3, H, W).
         """
         for module in self.modules():
             if isinstance(module, BranchNorm):
@@ -150,43 +116,12 @@ class ImageEncoder(nn.Module):
 
 
 def convolution(channels: int, out: int, size: int, stride: int) -> nn.Conv2d:
-    """Return a convolution without a bias, which the batch norm after it would take away.
-
-    Parameters
-    ----------
-    channels, out : int
-        Channels of input and output.
-    size : int
-        Side of the kernel (pixels).
-    stride : int
-        Stride.
-    """
+    """Return a convolution without a bias, which the batch norm after it would take away."""
     return nn.Conv2d(channels, out, size, stride, padding=size // 2, bias=False)
 
 
 def make_encoder(config: Network, branches: int, namespace: str, seed: int) -> ImageEncoder:
-    """Draw an encoder with He-normal convolutions.
-
-    Parameters
-    ----------
-    config : Network
-        Shape of the network.
-    branches : int
-        Branches of the batch norms.
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-
-    Returns
-    -------
-    ImageEncoder
-        Encoder in training mode, on the CPU.
-
-    Notes
-    -----
-    Random stream: "weights".
-    """
+    """Draw an encoder with He-normal convolutions."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(namespace, seed, "weights").initial_seed())
         encoder = ImageEncoder(config, branches)
@@ -208,12 +143,7 @@ def calibrate(encoder: ImageEncoder, images: Tensor) -> None:
 
     Only the branch of the dense weights gets statistics.
 
-    Parameters
-    ----------
-    encoder : ImageEncoder
-        Encoder, which is in training mode afterwards.
-    images : uint8 Tensor of shape (N, 3, H, W)
-        Images, on the encoder's device.
+    images (N, 3, H, W).
     """
     for module in encoder.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -229,19 +159,7 @@ def calibrate(encoder: ImageEncoder, images: Tensor) -> None:
 def extract(encoder: ImageEncoder, images: Tensor) -> tuple[Tensor, Tensor]:
     """Compute features and projections under the running statistics.
 
-    Parameters
-    ----------
-    encoder : ImageEncoder
-        Encoder, which is in training mode afterwards.
-    images : uint8 Tensor of shape (N, 3, H, W)
-        Images, on the encoder's device.
-
-    Returns
-    -------
-    features : Tensor of shape (N, D)
-        Outputs of the network.
-    projections : Tensor of shape (N, head)
-        Outputs of the head, of the branch that was used last.
+    images (N, 3, H, W) -> features (N, D), projections (N, head).
     """
     encoder.eval()
     features = torch.cat([encoder.features(batch) for batch in batches_of(images)])

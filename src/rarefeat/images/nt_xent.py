@@ -16,17 +16,7 @@ Weights = dict[str, Tensor]
 def similarities(x: Tensor, y: Tensor, tau: float) -> Tensor:
     """Compute the cosines of all projections with one another, over tau.
 
-    Parameters
-    ----------
-    x, y : Tensor of shape (B, D)
-        Projections of the first and of the second views.
-    tau : float
-        Temperature.
-
-    Returns
-    -------
-    float32 Tensor of shape (2 B, 2 B)
-        Similarities, first views before second ones.
+    x, y (B, D) -> (2 B, 2 B).
     """
     z = functional.normalize(torch.cat([x, y]).float(), dim=-1)
     return z @ z.T / tau
@@ -35,22 +25,8 @@ def similarities(x: Tensor, y: Tensor, tau: float) -> Tensor:
 def nt_xent(logits: Tensor, weights: Tensor | None = None) -> Tensor:
     """Compute NT-Xent: the mean over views of the cross-entropy of their other view.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (2 B, 2 B)
-        Result of `similarities`.
-    weights : Tensor of shape (2 B, 2 B), optional
-        Softmax weights of another network's similarities, see `softmax_weights`.
-
-    Returns
-    -------
-    Tensor of shape ()
-        The loss. With `weights` the value is not a loss, but its gradient is that of eq. (5):
-        sum_s (weights_s - [s is the positive]) d logits_s, the weights held fixed.
-
-    References
-    ----------
-    Chen et al. 2020 (SimCLR); imbalance_and_pruning, eq. (5).
+    logits (2 B, 2 B), weights (2 B, 2 B) -> (). Chen et al. 2020 (SimCLR); imbalance_and_pruning,
+    eq. (5).
     """
     views = len(logits)
     itself = torch.eye(views, dtype=torch.bool, device=logits.device)
@@ -64,15 +40,7 @@ def nt_xent(logits: Tensor, weights: Tensor | None = None) -> Tensor:
 def softmax_weights(logits: Tensor) -> Tensor:
     """Compute the weights of the other views in the softmax of each view.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (2 B, 2 B)
-        Result of `similarities`.
-
-    Returns
-    -------
-    Tensor of shape (2 B, 2 B)
-        Weights, 0 for a view itself, without a gradient.
+    logits (2 B, 2 B) -> (2 B, 2 B).
     """
     itself = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     return logits.detach().masked_fill(itself, -torch.inf).softmax(-1)
@@ -84,25 +52,7 @@ def convolution_weights(weights: Weights) -> Weights:
 
 
 def compute_masks(weights: Weights, arm: ImageArm, scores: Weights | None = None) -> Weights:
-    """Compute the masks of an arm: True for the fraction alpha of smallest magnitude.
-
-    Parameters
-    ----------
-    weights : dict of str to Tensor
-        Weights by name; those of the convolutions count.
-    arm : ImageArm
-        Arm; its `threshold` ranks magnitudes of all layers together ("global") or layer by layer
-        ("per_layer").
-    scores : dict of str to Tensor, optional
-        Numbers that do not depend on the weights, in their shapes, by which `threshold: random`
-        prunes as many weights of each layer as "global" would. This control shows whether the
-        magnitude matters, at the same fraction of each layer.
-
-    Returns
-    -------
-    dict of str to bool Tensor
-        Mask of each convolution, True where a weight is pruned; empty for an arm without a mask.
-    """
+    """Compute the masks of an arm: True for the fraction alpha of smallest magnitude."""
     if not arm.masked:
         return {}
     convolutions = {name: weight.abs() for name, weight in convolution_weights(weights).items()}
@@ -128,22 +78,7 @@ def compute_masks(weights: Weights, arm: ImageArm, scores: Weights | None = None
 
 
 def masked_weights(weights: Weights, masks: Weights, straight_through: bool = False) -> Weights:
-    """Compute the convolutions of the masked network.
-
-    Parameters
-    ----------
-    weights : dict of str to Tensor
-        Weights by name.
-    masks : dict of str to bool Tensor
-        Result of `compute_masks`.
-    straight_through : bool
-        Whether pruned weights get the gradient as if they were not pruned; else they get none.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Masked weights of the convolutions.
-    """
+    """Compute the convolutions of the masked network."""
     masked = {name: weights[name].masked_fill(mask, 0.0) for name, mask in masks.items()}
     if not straight_through:
         return masked
@@ -166,30 +101,8 @@ def arm_loss(
     Both views pass through the network as one batch. Exception: "self_damaging" (SDCLR), where the
     first view uses the dense and the second the pruned weights, each with its own batch norms.
 
-    Parameters
-    ----------
-    project : callable
-        Maps (replaced weights, images, branch of the batch norms) to projections.
-    weights : dict of str to Tensor
-        Weights by name, at least those of the convolutions.
-    masks : dict of str to bool Tensor
-        Result of `compute_masks`.
-    arm : ImageArm
-        Arm.
-    x, y : Tensor of shape (B, 3, H, W)
-        The two views.
-    tau : float
-        Temperature.
-
-    Returns
-    -------
-    Tensor of shape ()
-        Scalar whose gradient is that of the arm. Under eq. (5) its value is not a loss, see
-        `nt_xent`.
-
-    References
-    ----------
-    Jiang et al. (2021), Self-Damaging Contrastive Learning; imbalance_and_pruning, eq. (5).
+    x, y (B, 3, H, W) -> (). Jiang et al. (2021), Self-Damaging Contrastive Learning;
+    imbalance_and_pruning, eq. (5).
     """
     if arm.arm == "self_damaging":
         return nt_xent(

@@ -66,13 +66,6 @@ class LARS(torch.optim.Optimizer):
 
     Matrices and convolutions have the rate 0.001 ||w|| / ||gradient||. Biases and norms have no
     weight decay and no such rate.
-
-    Parameters
-    ----------
-    parameters : iterable of Parameter
-        Weights.
-    lr, momentum, weight_decay : float
-        Learning rate, momentum and weight decay.
     """
 
     def __init__(self, parameters, lr: float, momentum: float, weight_decay: float):
@@ -106,39 +99,7 @@ def pretrain_images(
 ) -> tuple[ImageEncoder, list[dict]]:
     """Train one replica, from its checkpoint if there is one.
 
-    Parameters
-    ----------
-    run : TrainingRun
-        Random streams and checkpoint.
-    images : uint8 Tensor of shape (N, 3, H, W)
-        Pretraining images, on the device.
-    bank : ProbeData
-        Images of the probes, on the device.
-    arm : ImageArm
-        Arm.
-    network : Network
-        Shape of the network.
-    augmentation : Augmentation
-        Transforms of the views.
-    training : ImageTraining
-        Optimiser, schedule and batch.
-
-    Returns
-    -------
-    encoder : ImageEncoder
-        Encoder with the dense weights; its batch norms are calibrated on `images`.
-    rows : list of dict
-        Row {epoch, metric, value} for each record.
-
-    Raises
-    ------
-    RarefeatError
-        See `trainer.train`.
-
-    Notes
-    -----
-    Random streams: "weights", "mask scores", "order EPOCH", "augmentation STEP", and
-    "resampling STEP" of the arm `resampled`.
+    images (N, 3, H, W).
     """
     device, namespace, seed = images.device, run.namespace, run.seed
     layout = torch.channels_last if training.bfloat16 else torch.contiguous_format
@@ -212,17 +173,7 @@ def pretrain_images(
 
 
 def learning_rate(training: ImageTraining, step: int, per_epoch: int) -> float:
-    """Compute the learning rate at a step.
-
-    Parameters
-    ----------
-    training : ImageTraining
-        Schedule.
-    step : int
-        Step, counted from 0.
-    per_epoch : int
-        Steps of an epoch.
-    """
+    """Compute the learning rate at a step."""
     warmup, steps = training.warmup_epochs * per_epoch, training.epochs * per_epoch
     return warmed_cosine(step, steps, warmup, training.lr, training.final_lr)
 
@@ -239,12 +190,7 @@ def rows_of(records: Tensor) -> list[dict]:
 def view_metrics(encoder: ImageEncoder, x: Tensor, y: Tensor) -> tuple[float, float]:
     """Compute alignment of two views and uniformity of the first, on the projections.
 
-    Parameters
-    ----------
-    encoder : ImageEncoder
-        Encoder, which is in training mode afterwards.
-    x, y : Tensor of shape (B, 3, H, W)
-        The two views.
+    x, y (B, 3, H, W).
     """
     encoder.eval()
     with torch.no_grad():
@@ -254,24 +200,7 @@ def view_metrics(encoder: ImageEncoder, x: Tensor, y: Tensor) -> tuple[float, fl
 
 
 def feature_metrics(encoder: ImageEncoder, bank: ProbeData) -> tuple[float, float, float]:
-    """Compute metrics of the features of the test images.
-
-    Parameters
-    ----------
-    encoder : ImageEncoder
-        Encoder, with calibrated batch norms.
-    bank : ProbeData
-        Images of the probes.
-
-    Returns
-    -------
-    knn_accuracy : float
-        Accuracy by the nearest pretraining images.
-    few_shot_accuracy : float
-        Accuracy of a linear probe that is fitted on a few images of each class.
-    effective_rank : float
-        Effective rank of the features.
-    """
+    """Compute metrics of the features of the test images."""
     features, few, test = (
         extract(encoder, images)[0] for images in (bank.images, bank.few, bank.test)
     )
@@ -286,26 +215,7 @@ def feature_metrics(encoder: ImageEncoder, bank: ProbeData) -> tuple[float, floa
 
 
 def mask_scores(weights: Weights, namespace: str, seed: int) -> Weights:
-    """Draw the numbers by which `threshold: random` ranks weights, once for a whole training.
-
-    Parameters
-    ----------
-    weights : dict of str to Tensor
-        Weights by name; those of the convolutions count.
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Uniform numbers in the shape of each convolution.
-
-    Notes
-    -----
-    Random stream: "mask scores".
-    """
+    """Draw the numbers by which `threshold: random` ranks weights, once for a whole training."""
     stream = generator(namespace, seed, "mask scores")
     return {
         name: torch.rand(weight.shape, generator=stream).to(weight.device)
@@ -314,22 +224,7 @@ def mask_scores(weights: Weights, namespace: str, seed: int) -> Weights:
 
 
 def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
-    """Train the replicas of a cell and seed block.
-
-    Parameters
-    ----------
-    inputs : JobInputs
-        Cell files `images` and `splits`.
-    job : Job
-        Config: `draws` (namespace), `arm`, `network`, `augmentation`, `training`.
-
-    Returns
-    -------
-    tensors : dict of str to Tensor
-        State of each encoder, as SEED/NAME.
-    rows : list of dict
-        Records, {seed, epoch, metric, value}.
-    """
+    """Train the replicas of a cell and seed block."""
     namespace = job.config_section("draws", str)
     training = job.config_section("training", ImageTraining)
     sections = (

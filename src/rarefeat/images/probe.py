@@ -30,35 +30,7 @@ def probe_images(
 ) -> dict[str, Tensor]:
     """Compute the accuracy of each probe on the test images, by class.
 
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-    images : dict of str to Tensor
-        `train`, `train_labels`, `test` and `test_labels`, on the encoder's device.
-    split : dict of str to Tensor
-        Indices `pool`, `pretrain` and `few_shot` into the training images.
-    encoder : ImageEncoder
-        Trained encoder.
-    probe : ImageProbe
-        Settings of the probes.
-
-    Returns
-    -------
-    dict of str to Tensor of shape (K,)
-        Accuracy by probe:
-
-        - balanced: a linear probe that is fitted on every image of the pool, the usual protocol;
-        - balanced_sgd: the same by SGD, if `probe.sgd`;
-        - long_tailed: a linear probe that is fitted on the pretraining images;
-        - few_shot: a linear probe that is fitted on the few-shot list;
-        - knn: nearest neighbours among the pretraining images.
-
-    Notes
-    -----
-    Random stream: "sgd probe".
+    -> (K,).
     """
     # The features of an image are extracted once, for all probes.
     pool, pretrain = split["pool"], split["pretrain"]
@@ -92,20 +64,7 @@ def probe_images(
 
 
 def stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
-    """Probe the encoders of a cell and seed block.
-
-    Parameters
-    ----------
-    inputs : JobInputs
-        Cell files `images`, `splits` and `encoders`.
-    job : Job
-        Config: `draws` (namespace), `arm`, `network`, `probe`, `training` (threads and device).
-
-    Returns
-    -------
-    DataFrame
-        Row {seed, probe, class, rank, count, accuracy} for each seed, probe and class.
-    """
+    """Probe the encoders of a cell and seed block."""
     arm = job.config_section("arm", ImageArm)
     network = job.config_section("network", Network)
     probe = job.config_section("probe", ImageProbe)

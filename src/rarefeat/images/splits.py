@@ -18,29 +18,8 @@ from rarefeat.run.job_inputs import JobInputs
 def long_tailed_counts(n_max: int, rho: float, n_classes: int) -> list[int]:
     """Compute the images of each class: int(n_max rho^(-i / (K - 1))) for i = 0, ..., K - 1.
 
-    Parameters
-    ----------
-    n_max : int
-        Images of the largest class.
-    rho : float
-        Largest over smallest class, 1 or more.
-    n_classes : int
-        Number of classes K, 2 or more.
-
-    Returns
-    -------
-    list of int
-        Counts in decreasing order.
-
-    Raises
-    ------
-    RarefeatError
-        If rho leaves a class without an image.
-
-    References
-    ----------
-    Cui et al. 2019, Class-Balanced Loss Based on Effective Number of Samples: the usual
-    long-tailed CIFAR.
+    Cui et al. 2019, Class-Balanced Loss Based on Effective Number of Samples: the usual long-tailed
+    CIFAR.
     """
     # A product such as 49.999999999999993 that stands for 50 must not lose an image.
     counts = [int(n_max * rho ** (-i / (n_classes - 1)) * (1 + 1e-12)) for i in range(n_classes)]
@@ -52,21 +31,7 @@ def long_tailed_counts(n_max: int, rho: float, n_classes: int) -> list[int]:
 
 
 def class_order(namespace: str, seed: int, n_classes: int) -> list[int]:
-    """Draw the order of the classes; its k-th entry is the class with the k-th largest count.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-    n_classes : int
-        Number of classes.
-
-    Notes
-    -----
-    Random stream: "class order".
-    """
+    """Draw the order of the classes; its k-th entry is the class with the k-th largest count."""
     return torch.randperm(n_classes, generator=generator(namespace, seed, "class order")).tolist()
 
 
@@ -76,32 +41,7 @@ def long_tailed(labels: Tensor, rho: float, namespace: str, seed: int, n_max: in
     Every class is cut from equally many images, so that any can be the largest. The list of a
     larger rho is a subset of that of a smaller one.
 
-    Parameters
-    ----------
-    labels : Tensor of shape (N,)
-        Classes of the images, with every value of 0 to K - 1.
-    rho : float
-        Largest over smallest class, 1 or more.
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-    n_max : int
-        Images of the largest class; 0 for as many as the smallest class has.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
-        Sorted indices into `labels`.
-
-    Raises
-    ------
-    RarefeatError
-        If rho leaves a class without an image, or a class has fewer than `n_max`.
-
-    Notes
-    -----
-    Random streams: "class order", "images".
+    labels (N,) -> (n,).
     """
     available = torch.bincount(labels)
     check_n_max(n_max, available.tolist())
@@ -119,25 +59,7 @@ def balanced(labels: Tensor, size: int, namespace: str, seed: int) -> Tensor:
     Of each class, its images and those of a long-tailed list of the same seed are nested: one set
     is a subset of the other.
 
-    Parameters
-    ----------
-    labels : Tensor of shape (N,)
-        Classes of the images.
-    size : int
-        Largest length of the list.
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
-        Sorted indices into `labels`.
-
-    Notes
-    -----
-    Random stream: "images".
+    labels (N,) -> (n,).
     """
     available = torch.bincount(labels)
     count = min(size // len(available), int(available.min()))
@@ -147,30 +69,7 @@ def balanced(labels: Tensor, size: int, namespace: str, seed: int) -> Tensor:
 def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tensor:
     """Draw a list of `per_class` images of each class.
 
-    Parameters
-    ----------
-    labels : Tensor of shape (N,)
-        Classes of the images.
-    per_class : int
-        Images of each class.
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
-        Sorted indices into `labels`.
-
-    Raises
-    ------
-    RarefeatError
-        If a class has fewer images.
-
-    Notes
-    -----
-    Random stream: "few-shot".
+    labels (N,) -> (n,).
     """
     available = torch.bincount(labels)
     if int(available.min()) < per_class:
@@ -186,23 +85,7 @@ def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tenso
 def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose: str) -> Tensor:
     """Draw the first counts[k] images of a permutation of each class k.
 
-    Parameters
-    ----------
-    labels : Tensor of shape (N,)
-        Classes of the images.
-    counts : list of int
-        Images of each class.
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-    purpose : str
-        Name of the stream.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
-        Sorted indices into `labels`.
+    labels (N,) -> (n,).
     """
     stream = generator(namespace, seed, purpose)
     chosen = []
@@ -215,22 +98,7 @@ def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose:
 def read_indices(path: str | Path, n_images: int) -> Tensor:
     """Read the indices of a .npy file.
 
-    Parameters
-    ----------
-    path : path
-        File of distinct int64 indices, in any order.
-    n_images : int
-        Number of images that indices may point at.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
-        Indices, sorted.
-
-    Raises
-    ------
-    RarefeatError
-        If the file is missing or damaged, or does not hold distinct indices below `n_images`.
+    -> (n,).
     """
     try:
         with open(path, "rb") as file:
@@ -271,41 +139,7 @@ def split_indices(
 
     They are drawn, read from index files, or those of a list that is long-tailed already.
 
-    Parameters
-    ----------
-    data : ImageData
-        Data set; its index files count, with classes and folder.
-    labels : Tensor of shape (N,)
-        Classes of all training images, 0 to K - 1.
-    rho : float
-        Largest over smallest class of the long-tailed list.
-    split : {"long_tailed", "balanced"}
-        List that is pretrained on; the balanced one has the size of the long-tailed one.
-    namespace : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-    few_shot_per_class : int
-        Images per class of the few-shot list, if none is read.
-    listed : int
-        Number of the last images that are a long-tailed list themselves.
-
-    Returns
-    -------
-    dict of str to int64 Tensor
-        Sorted indices into `labels`: `pool`, from which is drawn, `pretrain` and `few_shot`.
-        `class_order` of shape (K,): classes by decreasing count of the long-tailed list, equal
-        ones by number, whatever `split` is. `counts` of shape (K,): images of `pretrain`.
-
-    Raises
-    ------
-    RarefeatError
-        If rho or few_shot_per_class asks for too much, or an index file does not suit the images
-        or rho.
-
-    Notes
-    -----
-    Random streams: "class order", "images", "few-shot".
+    labels (N,).
     """
     files = data.index_files
     n_classes = int(labels.max()) + 1
@@ -353,14 +187,7 @@ def split_indices(
 def check_classes(labels: Tensor, n_classes: int, name: str) -> None:
     """Raise RarefeatError for a list without an image of some class.
 
-    Parameters
-    ----------
-    labels : Tensor of shape (n,)
-        Classes of the images of the list.
-    n_classes : int
-        Number of classes.
-    name : str
-        Name of the list in the error.
+    labels (n,).
     """
     if (empty := (torch.bincount(labels, minlength=n_classes) == 0).nonzero()).numel():
         raise RarefeatError(
@@ -373,14 +200,7 @@ def _check_rho(labels: Tensor, rho: float, name: str) -> None:
 
     Counts are rounded down, as 450 / 100 to 4.
 
-    Parameters
-    ----------
-    labels : Tensor of shape (n,)
-        Classes of the images of the list.
-    rho : float
-        Largest over smallest class, from the config.
-    name : str
-        Name of the list in the error.
+    labels (n,).
     """
     counts = torch.bincount(labels)
     largest, smallest = int(counts.max()), int(counts.min())
@@ -390,21 +210,7 @@ def _check_rho(labels: Tensor, rho: float, name: str) -> None:
 
 
 def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
-    """Choose the images of each seed of a block.
-
-    Parameters
-    ----------
-    inputs : JobInputs
-        Cell file `images`.
-    job : Job
-        Config: `data`, `draws` (namespace), `few_shot` (images per class); `lists`, the hash of
-        the user's index files.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Results of `split_indices`, as SEED/NAME.
-    """
+    """Choose the images of each seed of a block."""
     data, namespace, few_shot_per_class = (
         job.config_section("data", ImageData),
         job.config_section("draws", str),

@@ -65,21 +65,7 @@ class TrainingRun(NamedTuple):
 
 
 def warmed_cosine(step: int, steps: int, warmup: float, lr: float, final_lr: float = 0.0) -> float:
-    """Compute a learning rate: linear over `warmup` steps, then a cosine to `final_lr`.
-
-    Parameters
-    ----------
-    step : int
-        Step, counted from 0.
-    steps : int
-        Steps of the whole training.
-    warmup : float
-        Steps of the warm-up.
-    lr : float
-        Rate at the end of the warm-up.
-    final_lr : float
-        Rate after the last step.
-    """
+    """Compute a learning rate: linear over `warmup` steps, then a cosine to `final_lr`."""
     if step < warmup:
         return lr * (step + 1) / max(1.0, warmup)
     fraction = (step - warmup) / max(1, steps - warmup)
@@ -89,19 +75,7 @@ def warmed_cosine(step: int, steps: int, warmup: float, lr: float, final_lr: flo
 def epoch_batches(stream: torch.Generator, n_images: int, batch: int) -> tuple[Tensor, ...]:
     """Draw the batches of an epoch: a new order, full batches only.
 
-    Parameters
-    ----------
-    stream : Generator
-        Generator of the order.
-    n_images : int
-        Number of images.
-    batch : int
-        Images of a batch; all images if there are fewer.
-
-    Returns
-    -------
-    tuple of int64 Tensor of shape (batch,)
-        Indices of the images.
+    -> (batch,).
     """
     size = min(batch, n_images)
     order = torch.randperm(n_images, generator=stream)
@@ -123,35 +97,6 @@ def train(
 
     The order of an epoch and the draws of a step depend only on (namespace, seed, stream prefix,
     epoch or step), so that a resumed training takes the same steps as one that was not interrupted.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        Random streams and checkpoint.
-    weights : dict of str to Tensor
-        Weights that the optimiser changes, by name.
-    optimiser : Optimizer
-        Optimiser of the weights, with a momentum buffer for each.
-    size : (int, int, int)
-        Number of images, images of a batch, and epochs.
-    rate_of : callable
-        Maps a step, counted from 0, and the steps of an epoch to the learning rate.
-    loss_of : callable
-        Maps the indices of a batch and the step to the loss.
-    state : dict of str to Tensor
-        Everything else that the next step depends on, and the records, by name; the checkpoint
-        stores it and restores it in place.
-    begin : callable, optional
-        Called before the first step of each epoch.
-    end : callable, optional
-        Called after the last step of each epoch, with the number of finished epochs, the last loss
-        and the last rate.
-
-    Raises
-    ------
-    RarefeatError
-        If the checkpoint has another identity, or the loss or a weight is not finite; and after
-        SIGTERM, when the checkpoint is written.
     """
     n_images, batch, epochs = size
     per_epoch = n_images // min(batch, n_images)
@@ -210,21 +155,7 @@ def save_checkpoint(
     optimiser: torch.optim.Optimizer,
     state: Weights,
 ) -> None:
-    """Write everything that the next step depends on and that is not derived from the seed.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        Path and identity of the checkpoint.
-    step : int
-        The next step.
-    weights : dict of str to Tensor
-        Weights by name.
-    optimiser : Optimizer
-        Optimiser with their momenta.
-    state : dict of str to Tensor
-        Further tensors, see `train`.
-    """
+    """Write everything that the next step depends on and that is not derived from the seed."""
     tensors = {f"weight/{name}": weight.detach() for name, weight in weights.items()}
     tensors |= {
         f"momentum/{name}": optimiser.state[weight]["momentum_buffer"]
@@ -237,43 +168,13 @@ def save_checkpoint(
 
 
 def save_epoch(run: TrainingRun, epoch: int, weights: Weights) -> None:
-    """Write the weights after an epoch.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        The training.
-    epoch : int
-        Number of finished epochs.
-    weights : dict of str to Tensor
-        Weights by name.
-    """
+    """Write the weights after an epoch."""
     tensors = {name: weight.detach() for name, weight in weights.items()}
     write_tensors(run.epoch_path(epoch), {"identity": run.identity, **tensors})
 
 
 def load(run: TrainingRun, path: Path, names: Iterable[str]) -> dict[str, Tensor]:
-    """Read tensors of a file of a training.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        The training.
-    path : Path
-        Its checkpoint, or the weights after an epoch.
-    names : iterable of str
-        Names of the tensors.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Tensors by name.
-
-    Raises
-    ------
-    RarefeatError
-        If the file has another identity.
-    """
+    """Read tensors of a file of a training."""
     (identity,) = read_tensors(path, "identity")
     if not torch.equal(identity, run.identity):
         raise RarefeatError(
@@ -294,24 +195,7 @@ def load_weights(weights: Weights, values: Weights) -> None:
 def restore_checkpoint(
     run: TrainingRun, weights: Weights, optimiser: torch.optim.Optimizer, state: Weights
 ) -> int:
-    """Restore the state of a checkpoint in place, and return the next step.
-
-    Parameters
-    ----------
-    run : TrainingRun
-        Path and identity of the checkpoint.
-    weights : dict of str to Tensor
-        Weights by name.
-    optimiser : Optimizer
-        Optimiser of the weights.
-    state : dict of str to Tensor
-        Further tensors, see `train`.
-
-    Returns
-    -------
-    int
-        Next step; 0 if there is no checkpoint, or a damaged one.
-    """
+    """Restore the state of a checkpoint in place, and return the next step."""
     if not run.checkpoint_path.exists():
         return 0
     names = [f"{kind}/{name}" for kind in ("weight", "momentum") for name in weights]
@@ -332,19 +216,7 @@ def restore_checkpoint(
 def identity_of(stage: str, tensors: Sequence[Tensor], *settings: Section | str | int) -> Tensor:
     """Hash everything that the numbers of a training depend on.
 
-    Parameters
-    ----------
-    stage : str
-        Function of the stage, MODULE:FUNCTION, for the hash of its code.
-    tensors : sequence of Tensor
-        Images and labels.
-    *settings : Section, str or int
-        Config, seed and the like; RUNTIME_KEYS of a section are left out.
-
-    Returns
-    -------
-    uint8 Tensor of shape (32,)
-        SHA-256.
+    -> (32,).
     """
     texts = [
         json.dumps(
@@ -364,17 +236,7 @@ def identity_of(stage: str, tensors: Sequence[Tensor], *settings: Section | str 
 
 
 def prepare(threads: int, device: str, key: str = "training.device") -> None:
-    """Set the number of threads; RarefeatError if the config asks for a GPU that is not there.
-
-    Parameters
-    ----------
-    threads : int
-        Threads of torch.
-    device : {"cpu", "cuda"}
-        Device of the config.
-    key : str
-        Key of the device in the config, for the error.
-    """
+    """Set the number of threads; RarefeatError if the config asks for a GPU that is not there."""
     torch.set_num_threads(threads)
     if device == "cuda" and not torch.cuda.is_available():
         raise RarefeatError(

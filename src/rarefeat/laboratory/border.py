@@ -47,27 +47,7 @@ def one_line_errors(name: str) -> Iterator[None]:
 
 
 def call_twice(name: str, function: Callable, make_arguments: Callable[[], tuple]) -> list[Tensor]:
-    """Call a function twice with equal arguments, and check that nothing else changes its result.
-
-    Parameters
-    ----------
-    name : str
-        The function, in messages.
-    function : callable
-        Returns a tensor, or several.
-    make_arguments : callable
-        Makes the arguments, always the same.
-
-    Returns
-    -------
-    list of Tensor
-        What it returns.
-
-    Raises
-    ------
-    RarefeatError
-        If it fails, draws from a global generator, changes an argument, or keeps state.
-    """
+    """Call a function twice with equal arguments, and check that nothing else changes its result."""
     results = []
     for _ in range(2):
         arguments, intact, before = make_arguments(), make_arguments(), random_states()
@@ -92,17 +72,7 @@ def call_twice(name: str, function: Callable, make_arguments: Callable[[], tuple
 
 
 def check_tensor(name: str, value: Tensor, *shapes: tuple) -> None:
-    """Raise RarefeatError unless a tensor has numbers that are finite, and one of some shapes.
-
-    Parameters
-    ----------
-    name : str
-        What it is, in the message.
-    value : Tensor
-        The tensor.
-    *shapes : tuple
-        Shapes that it may have, where a text stands for any size.
-    """
+    """Raise RarefeatError unless a tensor has numbers that are finite, and one of some shapes."""
     fits = any(
         value.dim() == len(shape)
         and all(
@@ -123,16 +93,7 @@ def check_tensor(name: str, value: Tensor, *shapes: tuple) -> None:
 def check_law(name: str, law: Callable, probability: Tensor, L: int, d1: int) -> bool:
     """Check a data law on a few samples, and return whether it draws tokens itself.
 
-    Parameters
-    ----------
-    name : str
-        The law, in messages.
-    law : callable
-        With its options.
-    probability : Tensor of shape (d,)
-        Activation probabilities.
-    L, d1 : int
-        Tokens of a sample, and coordinates of a token.
+    probability (d,).
     """
     n, d = 64, len(probability)
     first, *tokens = call_twice(
@@ -149,14 +110,7 @@ def check_law(name: str, law: Callable, probability: Tensor, L: int, d1: int) ->
 def check_encoder(name: str, module: nn.Module, tokens: Tensor) -> int:
     """Check an encoder on a few samples, and return the number of its outputs.
 
-    Parameters
-    ----------
-    name : str
-        The encoder, in messages.
-    module : nn.Module
-        One replica.
-    tokens : Tensor of shape (n, L, d1)
-        Samples.
+    tokens (n, L, d1).
     """
     buffers = {key: value.clone() for key, value in module.named_buffers()}
     (result,) = call_twice(name, module, lambda: (tokens.clone(),))
@@ -183,14 +137,7 @@ def check_encoder(name: str, module: nn.Module, tokens: Tensor) -> int:
 def check_loss(name: str, loss: Callable, views: tuple[Tensor, ...]) -> None:
     """Check a loss on two batches of embeddings.
 
-    Parameters
-    ----------
-    name : str
-        The loss, in messages.
-    loss : callable
-        With its options, a function of the views.
-    views : tuple of Tensor of shape (K, m)
-        Embeddings, and what else it takes.
+    views (K, m).
     """
 
     def make_arguments() -> tuple[Tensor, ...]:
@@ -205,20 +152,7 @@ def check_loss(name: str, loss: Callable, views: tuple[Tensor, ...]) -> None:
 
 
 def check_optimiser(name: str, build: Callable[[list[Tensor]], torch.optim.Optimizer]) -> None:
-    """Check that an optimiser steps a replica as it does beside another one.
-
-    Parameters
-    ----------
-    name : str
-        The optimiser, in messages.
-    build : callable
-        Builds it from a list of parameters.
-
-    Raises
-    ------
-    RarefeatError
-        If it fails, or mixes the entries of a parameter, as a norm over all of them does.
-    """
+    """Check that an optimiser steps a replica as it does beside another one."""
     g = torch.Generator().manual_seed(0)
     start, gradients = torch.randn(2, 3, generator=g), torch.randn(4, 2, 3, generator=g)
 

@@ -31,22 +31,7 @@ def choice_name(choice: Choice) -> str:
 
 
 def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> Callable:
-    """Return the function or class that a choice names.
-
-    Parameters
-    ----------
-    kind : str
-        data_law, encoder, loss or optimiser, for messages.
-    choice : str or callable
-        Name of a built-in one, MODULE:NAME, or the function or class itself.
-    built_in : mapping
-        Built-in ones by name.
-
-    Raises
-    ------
-    RarefeatError
-        If there is none of this name.
-    """
+    """Return the function or class that a choice names."""
     if callable(choice):
         return choice
     if choice in built_in:
@@ -63,24 +48,7 @@ def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> 
 def bind_options(
     kind: str, function: Callable, options: Mapping[str, Any], available: Mapping[str, Any]
 ) -> Callable:
-    """Return a function with its options, and with those available values that it names.
-
-    Parameters
-    ----------
-    kind : str
-        data_law, encoder, loss or optimiser, for messages.
-    function : callable
-        Function or class.
-    options : mapping
-        Options of the user, which come before available values.
-    available : mapping
-        Values of the config that a function may name, as `tau`.
-
-    Raises
-    ------
-    RarefeatError
-        For an option that the function does not have.
-    """
+    """Return a function with its options, and with those available values that it names."""
     parameters = inspect.signature(function).parameters
     takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     if unknown := [name for name in options if name not in parameters and not takes_any]:

@@ -21,20 +21,7 @@ Generator = torch.Generator
 def paper(n: int, generator: Generator, probability: Tensor, L: int) -> Tensor:
     """Draw independent features with signs, Assumptions 3.2 and 3.4 of imbalance_and_pruning.
 
-    Parameters
-    ----------
-    n : int
-        Number of pairs.
-    generator : torch.Generator
-        Source of randomness.
-    probability : Tensor of shape (d,)
-        Activation probabilities.
-    L : int
-        Tokens of a sample.
-
-    Returns
-    -------
-    int8 Tensor of shape (n, 2, L, d)
+    probability (d,) -> (n, 2, L, d).
     """
     return latent_pairs(n, L, probability, generator)
 
@@ -42,20 +29,7 @@ def paper(n: int, generator: Generator, probability: Tensor, L: int) -> Tensor:
 def correlated(n: int, generator: Generator, probability: Tensor, rho: float = 0.5) -> Tensor:
     """Draw features whose supports are correlated: a Gaussian copula with one common factor.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    generator : torch.Generator
-        Source of randomness.
-    probability : Tensor of shape (d,)
-        Activation probabilities, which hold for every rho.
-    rho : float
-        Correlation of the Gaussians behind two features, in [0, 1].
-
-    Returns
-    -------
-    Tensor of shape (n, d)
+    probability (d,) -> (n, d).
     """
     if not 0 <= rho <= 1:
         raise RarefeatError(f"data_law correlated: rho must be in [0, 1], got {rho}")
@@ -68,20 +42,7 @@ def correlated(n: int, generator: Generator, probability: Tensor, rho: float = 0
 def power_law(n: int, generator: Generator, probability: Tensor, exponent: float = 1.0) -> Tensor:
     """Draw independent features whose frequencies fall as a power of their rank.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    generator : torch.Generator
-        Source of randomness.
-    probability : Tensor of shape (d,)
-        Activation probabilities, each multiplied by (j + 1)^-exponent.
-    exponent : float
-        0 for none.
-
-    Returns
-    -------
-    Tensor of shape (n, d)
+    probability (d,) -> (n, d).
     """
     rank = torch.arange(1, len(probability) + 1, dtype=torch.float64)
     active = torch.rand(n, len(rank), generator=generator) < probability * rank**-exponent
@@ -91,20 +52,7 @@ def power_law(n: int, generator: Generator, probability: Tensor, exponent: float
 def magnitudes(n: int, generator: Generator, probability: Tensor, spread: float = 0.5) -> Tensor:
     """Draw independent features with log-normal magnitudes, of mean square 1.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    generator : torch.Generator
-        Source of randomness.
-    probability : Tensor of shape (d,)
-        Activation probabilities.
-    spread : float
-        Standard deviation of the logarithm of a magnitude.
-
-    Returns
-    -------
-    Tensor of shape (n, d)
+    probability (d,) -> (n, d).
     """
     active = torch.rand(n, len(probability), generator=generator) < probability
     log_size = spread * torch.randn(active.shape, generator=generator) - spread**2
@@ -114,20 +62,7 @@ def magnitudes(n: int, generator: Generator, probability: Tensor, spread: float 
 def classes(n: int, generator: Generator, probability: Tensor, size: int = 3) -> Tensor:
     """Draw classes of several features: a class's rarer features come only with its frequent ones.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    generator : torch.Generator
-        Source of randomness.
-    probability : Tensor of shape (d,)
-        Activation probabilities.
-    size : int
-        Features of a class, consecutive ones; the last class may have fewer.
-
-    Returns
-    -------
-    Tensor of shape (n, d)
+    probability (d,) -> (n, d).
     """
     d = len(probability)
     uniform = torch.rand(n, -(-d // size), generator=generator).repeat_interleave(size, 1)[:, :d]
@@ -142,19 +77,7 @@ def draw_signs(active: Tensor, generator: Generator) -> Tensor:
 def spread_over_tokens(features: Tensor, L: int, generator: Generator) -> Tensor:
     """Draw which tokens of the two views have a sample's features, Assumption 3.4.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, d)
-        Features of samples.
-    L : int
-        Tokens of a sample.
-    generator : torch.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Tensor of shape (n, 2, L, d)
-        A token has an active feature with probability 1/2, and one token of a view for certain.
+    features (n, d) -> (n, 2, L, d).
     """
     n, d = features.shape
     in_token = torch.rand(n, 2, L, d, generator=generator) < 0.5

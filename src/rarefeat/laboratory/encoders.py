@@ -19,18 +19,7 @@ def attend(
 ) -> Tensor:
     """Compute attended tokens, each a mean of the sample's tokens with softmax weights.
 
-    Parameters
-    ----------
-    tokens : Tensor of shape (n, L, d1)
-        Tokens.
-    scale : float
-        Scale of the logits, `training.attention_scale` of the config.
-    queries, keys : Tensor of shape (n, L, d1), optional
-        The tokens themselves by default, as in imbalance_and_pruning.
-
-    Returns
-    -------
-    Tensor of shape (n, L, d1)
+    tokens (n, L, d1), queries, keys (n, L, d1) -> (n, L, d1).
     """
     queries = tokens if queries is None else queries
     keys = tokens if keys is None else keys

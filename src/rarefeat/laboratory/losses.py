@@ -16,14 +16,7 @@ from rarefeat.core.errors import RarefeatError
 def infonce(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = None) -> Tensor:
     """Compute InfoNCE with stop-gradient, eq. (1) of imbalance_and_pruning.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (K, m)
-        Embeddings of the two views; f_y has no gradient.
-    tau : float
-        Temperature.
-    negatives : Tensor of shape (K, m), optional
-        Embeddings of the samples as negatives, if not the second views; without gradient.
+    f_x, f_y (K, m), negatives (K, m).
     """
     f_y = f_y.detach()
     if negatives is None:
@@ -36,16 +29,7 @@ def infonce(f_x: Tensor, f_y: Tensor, tau: float, negatives: Tensor | None = Non
 def symmetric_infonce(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
     """Compute the mean of InfoNCE in both directions, with all gradients, as in CLIP.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (K, m)
-        Embeddings of the two views.
-    tau : float
-        Temperature.
-
-    References
-    ----------
-    Radford et al. 2021, figure 3.
+    f_x, f_y (K, m). Radford et al. 2021, figure 3.
     """
     logits = f_x @ f_y.mT / tau
     forth, back = (-torch.log_softmax(item, -1).diagonal().mean() for item in (logits, logits.mT))
@@ -55,16 +39,7 @@ def symmetric_infonce(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
 def nt_xent(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
     """Compute NT-Xent: InfoNCE of cosines among all 2 K views.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (K, m)
-        Embeddings of the two views.
-    tau : float
-        Temperature.
-
-    References
-    ----------
-    Chen et al. 2020 (SimCLR), eq. (1).
+    f_x, f_y (K, m). Chen et al. 2020 (SimCLR), eq. (1).
     """
     K = len(f_x)
     views = normalize(torch.cat([f_x, f_y]), dim=-1, eps=1e-12)
@@ -76,14 +51,7 @@ def nt_xent(f_x: Tensor, f_y: Tensor, tau: float) -> Tensor:
 def spectral(f_x: Tensor, f_y: Tensor) -> Tensor:
     """Compute the spectral contrastive loss: -2 E<f, f+> + E<f, f->^2.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (K, m)
-        Embeddings of the two views; the negatives of an anchor are the other second views.
-
-    References
-    ----------
-    HaoChen et al. 2021, eq. (6).
+    f_x, f_y (K, m). HaoChen et al. 2021, eq. (6).
     """
     K, products = len(f_x), f_x @ f_y.mT
     positives = products.diagonal()
@@ -94,16 +62,7 @@ def spectral(f_x: Tensor, f_y: Tensor) -> Tensor:
 def barlow_twins(f_x: Tensor, f_y: Tensor, redundancy: float = 5e-3) -> Tensor:
     """Compute the Barlow Twins loss of the correlations between neurons of the two views.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (K, m)
-        Embeddings of the two views.
-    redundancy : float
-        Weight of correlations between different neurons.
-
-    References
-    ----------
-    Zbontar et al. 2021, eq. (1).
+    f_x, f_y (K, m). Zbontar et al. 2021, eq. (1).
     """
 
     def standardise(f: Tensor) -> Tensor:
@@ -124,16 +83,8 @@ def vicreg(
 ) -> Tensor:
     """Compute VICReg: views that agree, neurons that vary, and no covariance among them.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (K, m)
-        Embeddings of the two views.
-    invariance, variance, covariance : float
-        Weights of the three terms.
-
-    References
-    ----------
-    Bardes et al. 2022, eq. (1) to (6), with the mean over both views of the variance term.
+    f_x, f_y (K, m). Bardes et al. 2022, eq. (1) to (6), with the mean over both views of the
+    variance term.
     """
     (K, m), total = f_x.shape, invariance * mse_loss(f_x, f_y)
     for f in (f_x, f_y):
@@ -147,17 +98,7 @@ def vicreg(
 def supervised(f_x: Tensor, f_y: Tensor, features: Tensor) -> Tensor:
     """Compute the squared error of the first d neurons as estimates of the features: a control.
 
-    Parameters
-    ----------
-    f_x, f_y : Tensor of shape (K, m)
-        Embeddings of the two views, m at least d.
-    features : Tensor of shape (K, d)
-        Features of the samples.
-
-    Raises
-    ------
-    RarefeatError
-        For fewer neurons than features.
+    f_x, f_y (K, m), features (K, d).
     """
     d = features.shape[-1]
     if f_x.shape[-1] < d:

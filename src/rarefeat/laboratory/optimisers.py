@@ -14,19 +14,7 @@ from torch.optim import SGD, Adam, AdamW
 def momentum(
     parameters: Iterable[Tensor], lr: float, weight_decay: float, momentum: float = 0.9
 ) -> torch.optim.Optimizer:
-    """Build SGD with momentum.
-
-    Parameters
-    ----------
-    parameters : iterable of Tensor
-        Parameters of all replicas.
-    lr : float
-        Learning rate.
-    weight_decay : float
-        Coefficient of the l2 term.
-    momentum : float
-        Momentum.
-    """
+    """Build SGD with momentum."""
     return SGD(parameters, lr=lr, weight_decay=weight_decay, momentum=momentum)
 
 

@@ -24,20 +24,7 @@ PAIRS_STREAM, NOISE_STREAM, SHUFFLE_STREAM = "readout", "readout noise", "readou
 def ridge_r2(inputs: Tensor, targets: Tensor, n_fit: int) -> Tensor:
     """Fit a ridge regression with intercept on the first samples, and test it on the others.
 
-    Parameters
-    ----------
-    inputs : Tensor of shape (n, m)
-        Embeddings.
-    targets : Tensor of shape (n, d)
-        Features.
-    n_fit : int
-        Number of samples that it is fitted on.
-
-    Returns
-    -------
-    Tensor of shape (d,)
-        1 - mean squared error / variance of the target, on the test samples; NaN where an
-        embedding is not finite.
+    inputs (n, m), targets (n, d) -> (d,).
     """
     x, y = inputs.double(), targets.double()
     if not x.isfinite().all():
@@ -54,19 +41,7 @@ def ridge_r2(inputs: Tensor, targets: Tensor, n_fit: int) -> Tensor:
 def effective_rank(embeddings: Tensor) -> float:
     """Compute the exponential of the entropy of normalised singular values of embeddings.
 
-    Parameters
-    ----------
-    embeddings : Tensor of shape (n, m)
-        Embeddings, which are centred first.
-
-    Returns
-    -------
-    float
-        From 1 to m; NaN where they are constant or not finite.
-
-    References
-    ----------
-    Roy & Vetterli 2007; RankMe, Garrido et al. 2023.
+    embeddings (n, m). Roy & Vetterli 2007; RankMe, Garrido et al. 2023.
     """
     centred = embeddings.double() - embeddings.double().mean(0)
     if not centred.isfinite().all() or not centred.any():
@@ -80,17 +55,6 @@ def test_pairs(source: PairSource, n: int) -> Pairs:
     """Draw the balanced test pairs of each replica.
 
     Random stream: "readout".
-
-    Parameters
-    ----------
-    source : PairSource
-        Provides the law, for tokens that it draws itself.
-    n : int
-        Number of pairs.
-
-    Returns
-    -------
-    Pairs
     """
     sources = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
     return draw_pairs(source.test_law, n, source.probability(), source.data.L, sources)
@@ -105,23 +69,6 @@ def measure_learners(
     """Measure every replica of a learner.
 
     Random streams: "readout", "readout noise" and "readout shuffle".
-
-    Parameters
-    ----------
-    learners : TrainedLearners
-        Trained encoders, on the CPU.
-    namespace : str
-        Namespace of the random streams.
-    learner : Learner
-        What they are.
-    source : PairSource
-        Pairs of the same seeds, with the config; `probe_pairs` are fitted on, and as many tested.
-
-    Returns
-    -------
-    list of dict
-        A row {seed, feature, r2, r2_shuffled, cosine, norm, rank, loss, diverged} for each replica
-        and feature. `cosine` is None for an encoder without first-layer neurons.
     """
     n_fit, seeds = source.data.probe_pairs, source.seeds
     pairs = test_pairs(source, 2 * n_fit)

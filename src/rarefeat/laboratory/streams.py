@@ -17,21 +17,6 @@ class PairStream(IterableDataset):
 
     Tokens are float (K, L, d1) each, features (K, d). It begins anew with each iterator. A worker
     of a DataLoader has draws of its own; use `batch_size=None`, since batches are drawn whole.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    learner : Learner
-        Provides the data law, and whether pairs are fresh.
-    data, training : Data, Training
-        Hyper-parameters; of the training K and the device.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-    eps_min : float
-        Frequency of the minority features.
-    seed : int
-        Seed of the draws.
     """
 
     def __init__(

@@ -123,23 +123,7 @@ def draw_pairs(
 ) -> Pairs:
     """Draw n pairs for each replica.
 
-    Parameters
-    ----------
-    law : callable
-        Data law with its options.
-    n : int
-        Number of pairs.
-    probability : Tensor of shape (d,)
-        Activation probabilities.
-    L : int
-        Tokens of a sample.
-    generators : list of torch.Generator
-        Source of randomness of each replica.
-
-    Returns
-    -------
-    Pairs
-        A feature of latents is their sum over tokens and views, cut to the largest of them.
+    probability (d,).
     """
     items = []
     for source in generators:
@@ -159,21 +143,6 @@ class PairSource:
     """Pairs of a data law as tokens, for S replicas.
 
     Random streams: "dictionary", "train", "batches", "noise", and those of `PairSampler`.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    learner : Learner
-        Provides the data law, and whether pairs are fresh.
-    data : Data
-        Hyper-parameters of the data.
-    training : Training
-        Provides K, m and the device.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-    seeds : list of int
-        One seed per replica.
     """
 
     def __init__(
@@ -233,24 +202,7 @@ class PairSource:
 def build_modules(
     learner: Learner, namespace: str, data: Data, training: Training, seeds: list[int]
 ) -> list[nn.Module]:
-    """Build the encoder of each replica, while torch's global generator is seeded by it.
-
-    Parameters
-    ----------
-    learner : Learner
-        Provides the encoder.
-    namespace : str
-        Namespace of the random streams.
-    data, training : Data, Training
-        Provide d1, L, m and sigma_0.
-    seeds : list of int
-        One seed per replica.
-
-    Returns
-    -------
-    list of nn.Module
-        In the mode of evaluation, so that a module with dropout draws nothing.
-    """
+    """Build the encoder of each replica, while torch's global generator is seeded by it."""
     name = f"encoder {choice_name(learner.encoder)}"
     scale = training.logit_scale(data.d1)
     available = {"sigma_0": training.sigma_0, "L": data.L, "attention_scale": scale}
@@ -279,37 +231,7 @@ def train_learners(
     seeds: list[int],
     label: str = "train",
 ) -> TrainedLearners:
-    """Train a learner, one replica per seed.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    learner : Learner
-        What learns.
-    data, training : Data, Training
-        Hyper-parameters.
-    arm : Arm
-        Pruning rule.
-    sigma : float
-        Standard deviation of the noise per coordinate.
-    eps_min : float
-        Frequency of the minority features.
-    seeds : list of int
-        One seed per replica.
-    label : str
-        Label of the progress display.
-
-    Returns
-    -------
-    TrainedLearners
-        On the CPU.
-
-    Raises
-    ------
-    RarefeatError
-        With one line for a choice that does not keep its contract.
-    """
+    """Train a learner, one replica per seed."""
     source = PairSource(namespace, learner, data, training, sigma, seeds)
     modules = build_modules(learner, namespace, data, training, seeds)
     if learner.is_closed_form:
@@ -318,21 +240,7 @@ def train_learners(
 
 
 def untrained_learners(namespace: str, learner: Learner, source: PairSource) -> TrainedLearners:
-    """Return the encoders before training, a control of what training does.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    learner : Learner
-        What would learn.
-    source : PairSource
-        Provides the config and the seeds.
-
-    Returns
-    -------
-    TrainedLearners
-    """
+    """Return the encoders before training, a control of what training does."""
     modules = build_modules(learner, namespace, source.data, source.training, source.seeds)
     parameters, buffers = stack_module_state(modules)
     S, dictionary = len(modules), source.simulator.dictionary.cpu()
@@ -350,27 +258,7 @@ def untrained_learners(namespace: str, learner: Learner, source: PairSource) -> 
 def train_closed_form(
     namespace: str, source: PairSource, module: nn.Module, arm: Arm, eps_min: float, label: str
 ) -> TrainedLearners:
-    """Train the paper's learner by the chain, to the same bits.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    source : PairSource
-        Pairs, with the config.
-    module : nn.Module
-        The paper's encoder.
-    arm : Arm
-        Pruning rule.
-    eps_min : float
-        Frequency of the minority features.
-    label : str
-        Label of the progress display.
-
-    Returns
-    -------
-    TrainedLearners
-    """
+    """Train the paper's learner by the chain, to the same bits."""
     data, training, seeds = source.data, source.training, source.seeds
     sources = [generator(namespace, seed, stream_names.TRAIN) for seed in seeds]
     latents = draw_pairs(source.law, data.N, source.probability(eps_min), data.L, sources).signal
@@ -391,27 +279,7 @@ def train_closed_form(
 
 
 def make_loss(learner: Learner, K: int, tau: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the loss of one replica as a function of all its embeddings and the features.
-
-    Parameters
-    ----------
-    learner : Learner
-        Provides the loss.
-    K : int
-        Positive pairs of a batch.
-    tau : float
-        Temperature.
-
-    Returns
-    -------
-    callable
-        From embeddings (2 K, m), or (3 K, m) with separate negatives, and features (K, d).
-
-    Raises
-    ------
-    RarefeatError
-        From it, for separate negatives where the loss takes none.
-    """
+    """Return the loss of one replica as a function of all its embeddings and the features."""
     function = load_choice("loss", learner.loss, LOSSES)
     bound = bind_options("loss", function, learner.loss_options, {"tau": tau})
     names = inspect.signature(function).parameters
@@ -434,21 +302,7 @@ def make_loss(learner: Learner, K: int, tau: float) -> Callable[[Tensor, Tensor]
 def check_choices(
     learner: Learner, module: nn.Module, loss: Callable, source: PairSource, arm: Arm
 ) -> None:
-    """Check the encoder and the loss, and that the rules can act on this encoder.
-
-    Parameters
-    ----------
-    learner : Learner
-        Provides the names.
-    module : nn.Module
-        Encoder of one replica, on the CPU.
-    loss : callable
-        As returned by `make_loss`.
-    source : PairSource
-        Provides the config.
-    arm : Arm
-        Pruning rule.
-    """
+    """Check the encoder and the loss, and that the rules can act on this encoder."""
     name, data, training = choice_name(learner.encoder), source.data, source.training
     g, K = torch.Generator().manual_seed(0), training.K
     tokens = torch.randn(6, data.L, data.d1, generator=g) / data.d1**0.5
@@ -475,15 +329,6 @@ class NeuronMasks:
     """Masks of first-layer neurons or their weights, by the rule of an arm.
 
     Random streams: "random mask", and "rule LABEL" of the arm.
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    source : PairSource
-        Provides the config and the dictionary.
-    arm : Arm
-        Pruning rule.
     """
 
     def __init__(self, namespace: str, source: PairSource, arm: Arm):
@@ -500,16 +345,7 @@ class NeuronMasks:
     ) -> Tensor | None:
         """Return the mask of a step, (S, m, 1) or (S, m, d1); None before the onset.
 
-        Parameters
-        ----------
-        step : int
-            Step number, counted from 0.
-        weights : Tensor of shape (S, m, d1)
-            First-layer neurons.
-        bias : Tensor of shape (S, m)
-            Their thresholds; 0 where there are none.
-        tokens, embeddings : Tensor of shape (S, n, L, d1) and (S, n, m)
-            Of the batch, by the dense network.
+        weights (S, m, d1), bias (S, m), tokens, embeddings (S, n, L, d1).
         """
         data, training = self.source.data, self.source.training
         f_x, f_y, *_ = embeddings.split(training.K, 1)
@@ -530,16 +366,7 @@ class NeuronMasks:
     ) -> None:
         """Update the running means; linear ones are of the paper's attended tokens.
 
-        Parameters
-        ----------
-        step : int
-            Step number, counted from 0.
-        weights : Tensor of shape (S, m, d1)
-            First-layer neurons.
-        tokens : Tensor of shape (S, n, L, d1)
-            Tokens of the batch.
-        f_x, f_y : Tensor of shape (S, K, m)
-            Embeddings of the two views.
+        weights (S, m, d1), tokens (S, n, L, d1), f_x, f_y (S, K, m).
         """
         training = self.source.training
         scale = training.logit_scale(self.source.data.d1)
@@ -566,27 +393,6 @@ def train_by_autograd(
     A mask sets neurons or weights to 0 in the loss; its gradient is applied to all of them. The
     bias rule sets the thresholds of an encoder that names them; the optimiser trains the rest.
     Random streams: those of `PairSource` and `NeuronMasks`, and "weights".
-
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the random streams.
-    source : PairSource
-        Pairs, with the config.
-    learner : Learner
-        What learns.
-    modules : list of nn.Module
-        Encoder of each replica before training.
-    arm : Arm
-        Pruning rule.
-    eps_min : float
-        Frequency of the minority features.
-    label : str
-        Label of the progress display.
-
-    Returns
-    -------
-    TrainedLearners
     """
     data, training, seeds, device = source.data, source.training, source.seeds, source.device
     neurons = neurons_name(modules[0], data.d1)

@@ -116,17 +116,7 @@ def methods(definition: ast.ClassDef) -> Iterator[ast.FunctionDef]:
 
 
 def describe(definition: ast.FunctionDef | ast.ClassDef, level: int, owner: str) -> Iterator[str]:
-    """Yield the lines of a function or a class with its fields and methods.
-
-    Parameters
-    ----------
-    definition : ast.FunctionDef or ast.ClassDef
-        Its definition.
-    level : int
-        Level of its heading.
-    owner : str
-        What stands before its name, as `rarefeat.`.
-    """
+    """Yield the lines of a function or a class with its fields and methods."""
     name = f"{owner}{definition.name}"
     yield from ("", f"{'#' * level} {name}", "")
     if isinstance(definition, ast.FunctionDef):

@@ -52,22 +52,7 @@ def estimates_of(draws: np.ndarray) -> Estimate:
 
 
 def error_rates(law: str, n: int, studies: int = STUDIES) -> pd.DataFrame:
-    """Simulate how often a mean is shown to lie below what it is, where the law's tail misleads.
-
-    Parameters
-    ----------
-    law : str
-        Name of the law.
-    n : int
-        Replicas of a study.
-    studies : int
-        Number of studies.
-
-    Returns
-    -------
-    DataFrame
-        Row for each level, with the share of wrong studies by the test of claims and by Student's.
-    """
+    """Simulate how often a mean is shown to lie below what it is, where the law's tail misleads."""
     kind, mean, draw = LAWS[law]
     rng, wrong = np.random.default_rng([n, *law.encode()]), {}
     for block in range(0, studies, BLOCK):

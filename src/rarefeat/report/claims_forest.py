@@ -61,15 +61,7 @@ def place(distance: float) -> float:
 
 
 def mark(row: pd.Series, y: float, radius: float = 3.6) -> str:
-    """Return the dot of a claim, with a link to its row and a tooltip.
-
-    Parameters
-    ----------
-    row : Series
-        Judged row with its `distance`.
-    y, radius : float
-        Height of the middle, and size (pixels).
-    """
+    """Return the dot of a claim, with a link to its row and a tooltip."""
     verdict = WORDS.get(row["verdict"], row["verdict"])
     words = f"{row['statement']} ({row['source']}): {verdict} {interval(row, 'estimate', 2)}"
     return (

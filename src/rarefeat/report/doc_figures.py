@@ -96,13 +96,7 @@ def score_heatmap(tables: PublishedTables) -> Figure:
 
 
 def summarise_scores(table: pd.DataFrame) -> str:
-    """Say in one line which rule finds the neurons and which does not, at the first bias scale.
-
-    Parameters
-    ----------
-    table : DataFrame
-        AUC with its interval by score, point and eps_min.
-    """
+    """Say in one line which rule finds the neurons and which does not, at the first bias scale."""
     first = table[table["point"] == table["point"].iloc[0]]
     rows = first[first["eps_min"] < first["eps_min"].max()].groupby("score")
     low, high = rows["ci_low"].min(), rows["ci_high"].max()

@@ -7,17 +7,7 @@ from rarefeat.figures.style import FREQUENT, RARE
 
 
 def svg(width: float, height: float, items: list[str], title: str) -> str:
-    """Return an SVG picture; its text has the colour of the surrounding text.
-
-    Parameters
-    ----------
-    width, height : float
-        Size (pixels).
-    items : list of str
-        Elements.
-    title : str
-        Description for screen readers.
-    """
+    """Return an SVG picture; its text has the colour of the surrounding text."""
     body = "\n".join(items)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}"'
@@ -28,33 +18,13 @@ def svg(width: float, height: float, items: list[str], title: str) -> str:
 
 
 def text(x: float, y: float, words: str, size: float = 12.5, bold: bool = False) -> str:
-    """Return words at a place, as SVG.
-
-    Parameters
-    ----------
-    x, y : float
-        Start of the baseline (pixels).
-    words : str
-        The words.
-    size : float
-        Size of the type (pixels).
-    bold : bool
-        Whether the type is bold.
-    """
+    """Return words at a place, as SVG."""
     weight = ' font-weight="600"' if bold else ""
     return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{weight}>{html.escape(words)}</text>'
 
 
 def arrow(x1: float, y1: float, x2: float, y2: float, colour: str = "currentColor") -> str:
-    """Return an arrow between two points, as SVG.
-
-    Parameters
-    ----------
-    x1, y1, x2, y2 : float
-        Start and tip (pixels).
-    colour : str
-        Colour.
-    """
+    """Return an arrow between two points, as SVG."""
     angle = math.atan2(y2 - y1, x2 - x1)
     wings = (
         f"M{x2 - 7 * math.cos(angle + side):.1f} {y2 - 7 * math.sin(angle + side):.1f}"

@@ -62,16 +62,6 @@ def rows_of_result(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def draw_study_figure(project: Project, name: str, tables: dict[str, pd.DataFrame]) -> Figure:
-    """Draw a figure of a study from published tables.
-
-    Parameters
-    ----------
-    project : Project
-        Config with the figure.
-    name : str
-        Name of the figure.
-    tables : dict of str to DataFrame
-        Published table in place of each of its tables.
-    """
+    """Draw a figure of a study from published tables."""
     job = project.figure_job(name)
     return load_function(job.stage)(tables, job)

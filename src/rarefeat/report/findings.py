@@ -11,20 +11,6 @@ def published_findings(kind: str, tables: PublishedTables, project: Project) -> 
 
     A kind without a module `findings` has those of its own pages of a run, as far as all their
     tables are published whole.
-
-    Parameters
-    ----------
-    kind : str
-        Name of the kind.
-    tables : PublishedTables
-        Published tables.
-    project : Project
-        Config.
-
-    Returns
-    -------
-    list of str
-        Findings; empty if one of the tables that they need is not published.
     """
     module = kinds()[kind].load("findings")
     if module is None:
@@ -42,17 +28,7 @@ def published_findings(kind: str, tables: PublishedTables, project: Project) -> 
 
 
 def page_findings(project: Project, page: str, tables: PublishedTables) -> list[str]:
-    """Return the list items of a page of a run, rendered from published tables.
-
-    Parameters
-    ----------
-    project : Project
-        Config with the page.
-    page : str
-        Name of the page.
-    tables : PublishedTables
-        Published tables.
-    """
+    """Return the list items of a page of a run, rendered from published tables."""
     job = project.page_job(page)
     return list_items(
         load_function(job.stage)({name: tables[name] for name in project.pages[page].tables}, job)

@@ -18,15 +18,7 @@ STATES = CURRENT, STALE, MISSING = "up to date", "of another config or code", "n
 
 
 def render_front_page(project: Project, states: Mapping[str, str]) -> str:
-    """Render the small pictures and the table of studies, as HTML.
-
-    Parameters
-    ----------
-    project : Project
-        The project.
-    states : mapping of str to str
-        One of STATES for each figure and page, by its path below the results.
-    """
+    """Render the small pictures and the table of studies, as HTML."""
     rows, candidates = [], []
     for name, kind in kinds().items():
         outputs = project.outputs[name]

@@ -90,17 +90,7 @@ def column_descriptions(schema: str) -> str:
 
 
 def table_section(name: str, schema: str, table: pd.DataFrame) -> str:
-    """Return a headed table with the descriptions of its columns.
-
-    Parameters
-    ----------
-    name : str
-        Name of the table.
-    schema : str
-        MODULE:NAME of its schema.
-    table : DataFrame
-        The table.
-    """
+    """Return a headed table with the descriptions of its columns."""
     name = html.escape(name)
     about = f"{len(table):,} rows, from <code>{name}.parquet</code>. {column_descriptions(schema)}"
     return f'<h2 id="{name}">{name}</h2>\n<p>{about}</p>\n{interactive_table(name, table)}'
@@ -113,15 +103,6 @@ def render_page(
 
     The job names the tables and their schemas in `schemas`. A run that is not of the default size
     answers no question: its page has tables and no findings.
-
-    Parameters
-    ----------
-    function : callable
-        Called with `(tables, job)`; it returns the Markdown.
-    tables : mapping
-        Tables by name.
-    job : Job
-        The job of the page.
     """
     text, schemas = function(tables, job), job.config_section("schemas", dict[str, str])
     if "size" in job.config:

@@ -40,30 +40,14 @@ REPLICAS = 200
 
 
 def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """Return the page of a run: what its study has measured.
-
-    Parameters
-    ----------
-    tables : mapping
-        The trajectories of the study `confirmation`.
-    job : Job
-        Config: `confirmation`, the study.
-    """
+    """Return the page of a run: what its study has measured."""
     study = job.config_section("confirmation", Study)
     counts = study_counts(count_learned(*tables.values()), {EXPLORED[0]: study})
     return fill_template(group_by_regime(counts), study)
 
 
 def study_counts(counts: pd.DataFrame, studies: Mapping[str, Study]) -> pd.DataFrame:
-    """Add the regimes of the studies to their counts of runs that have learned the feature.
-
-    Parameters
-    ----------
-    counts : DataFrame
-        Result of `count_learned`.
-    studies : mapping
-        The studies by name.
-    """
+    """Add the regimes of the studies to their counts of runs that have learned the feature."""
     tables = []
     for name, rows in counts.groupby("study"):
         study = studies[str(name)]
@@ -74,19 +58,7 @@ def study_counts(counts: pd.DataFrame, studies: Mapping[str, Study]) -> pd.DataF
 
 
 def group_by_regime(counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Group counts of runs that have learned the feature by regime.
-
-    Parameters
-    ----------
-    counts : DataFrame
-        Columns of REGIME, study, eps_min, step, learned and n.
-
-    Returns
-    -------
-    list of dict
-        Values of REGIME, and under `points` for each frequency and study its number of runs and a
-        course: rows of step, share and its 95 % interval.
-    """
+    """Group counts of runs that have learned the feature by regime."""
     regimes = []
     for key, rows in counts.groupby(REGIME):
         points = []
@@ -105,22 +77,7 @@ def group_by_regime(counts: pd.DataFrame) -> list[dict[str, Any]]:
 def predict_shares(
     study: Study, share: float, lambda_: float, fit: LogisticFit
 ) -> dict[str, Any] | None:
-    """Predict the shares of runs that learn the feature, or return None outside of the tested.
-
-    Parameters
-    ----------
-    study : Study
-        Study that was trained.
-    share, lambda_ : float
-        Bias and weight decay that differ from the study's.
-    fit : LogisticFit
-        Constants of the law.
-
-    Returns
-    -------
-    dict or None
-        `curve`, pairs of frequency and share, and `half`, the frequency at which half learn it.
-    """
+    """Predict the shares of runs that learn the feature, or return None outside of the tested."""
     bias = study.training.bias.model_copy(update={"share": share})
     training = study.training.model_copy(update={"bias": bias, "lambda_": lambda_})
     point = TrainingPoint(study.data, training, SIGMA, 1.0)
@@ -134,15 +91,7 @@ def predict_shares(
 
 
 def page_from_published(tables: PublishedTables, studies: Mapping[str, Study]) -> str:
-    """Return the page of the published tables.
-
-    Parameters
-    ----------
-    tables : PublishedTables
-        Published tables.
-    studies : mapping
-        Studies of the contrastive encoder by name.
-    """
+    """Return the page of the published tables."""
     study = studies[EXPLORED[0]]
     late = select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain").assign(delay=0)
     counts = pd.concat([study_counts(tables["learned_by_step"], studies), late])
@@ -168,19 +117,7 @@ def page_from_published(tables: PublishedTables, studies: Mapping[str, Study]) -
 
 
 def recorded_runs(runs: pd.DataFrame, neurons: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the recorded runs with the place of every neuron, in percent of the circle.
-
-    Parameters
-    ----------
-    runs, neurons : DataFrame
-        Tables of `report.recorded_runs`.
-
-    Returns
-    -------
-    list of dict
-        Settings of each run, its `steps`, and its `frames`: for each step x, y and the cosine to
-        the rare feature of every neuron, one after the other. The rare feature is at the top.
-    """
+    """Return the recorded runs with the place of every neuron, in percent of the circle."""
     angle = np.deg2rad(neurons["angle"])
     places = pd.DataFrame(
         {
@@ -204,19 +141,7 @@ def fill_template(
     runs: list[dict] | None = None,
     error: float | None = None,
 ) -> str:
-    """Return the page with its data.
-
-    Parameters
-    ----------
-    regimes : list of dict
-        Result of `group_by_regime`.
-    study : Study
-        Study that the page begins with.
-    runs : list of dict, optional
-        Recorded runs; without them there is no such panel, nor a link to other pages.
-    error : float, optional
-        Half a 95 % interval of the law.
-    """
+    """Return the page with its data."""
     curves = [point["course"] for regime in regimes for point in regime["points"]]
     training = study.training
     content = {

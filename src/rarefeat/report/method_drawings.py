@@ -11,17 +11,7 @@ GREY, GREEN = "#8A939B", "#009E73"
 
 
 def box(x: float, y: float, width: float, words: str = "", colour: str = "currentColor") -> str:
-    """Return a rounded box, 24 pixels high, with words in it.
-
-    Parameters
-    ----------
-    x, y, width : float
-        Left upper corner and width (pixels).
-    words : str
-        The words.
-    colour : str
-        Colour of the frame.
-    """
+    """Return a rounded box, 24 pixels high, with words in it."""
     frame = (
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="24" rx="4" fill="none"'
         f' stroke="{colour}"/>'
@@ -30,19 +20,7 @@ def box(x: float, y: float, width: float, words: str = "", colour: str = "curren
 
 
 def cell(x: float, y: float, colour: str, filled: bool = True, size: float = 16) -> str:
-    """Return a square, filled or empty.
-
-    Parameters
-    ----------
-    x, y : float
-        Left upper corner (pixels).
-    colour : str
-        Colour of the frame.
-    filled : bool
-        Whether it is filled.
-    size : float
-        Side (pixels).
-    """
+    """Return a square, filled or empty."""
     fill = colour if filled else "none"
     return (
         f'<rect x="{x:g}" y="{y:g}" width="{size:g}" height="{size:g}" rx="2" fill="{fill}"'
@@ -51,17 +29,7 @@ def cell(x: float, y: float, colour: str, filled: bool = True, size: float = 16)
 
 
 def curve(points: list[tuple[float, float]], colour: str, dashes: str = "") -> str:
-    """Return a line through points.
-
-    Parameters
-    ----------
-    points : list of (float, float)
-        Places (pixels).
-    colour : str
-        Colour.
-    dashes : str
-        Lengths of dashes and gaps; a solid line by default.
-    """
+    """Return a line through points."""
     path = " ".join(f"{x:.1f} {y:.1f}" for x, y in points)
     return (
         f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"'
@@ -70,17 +38,7 @@ def curve(points: list[tuple[float, float]], colour: str, dashes: str = "") -> s
 
 
 def axes(x: float, y: float, width: float, height: float, horizontal: str, vertical: str) -> str:
-    """Return two axes with their names.
-
-    Parameters
-    ----------
-    x, y : float
-        Origin (pixels).
-    width, height : float
-        Lengths of the axes (pixels).
-    horizontal, vertical : str
-        Names.
-    """
+    """Return two axes with their names."""
     lines = f'<path d="M{x:g} {y - height:g} V{y:g} H{x + width:g}" fill="none" stroke="{GREY}"/>'
     names = text(x + width - 6 * len(horizontal), y + 15, horizontal, 11)
     return lines + names + text(x - 2, y - height - 6, vertical, 11)

@@ -87,15 +87,6 @@ def template_environment(
     - `studies()`: entries of the lists of studies;
     - `papers`, `about_claims`, `table_2`: names of the papers, how verdicts are read, and the
       paper's Table 2.
-
-    Parameters
-    ----------
-    tables : PublishedTables
-        Published tables.
-    project : Project
-        Config.
-    root : Path
-        Folder of the project.
     """
     judged = cache(lambda: published_claims(tables, project))
 
@@ -175,19 +166,7 @@ def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[Study
 def render_default_page(
     name: str, environment: jinja2.Environment, tables: PublishedTables, project: Project
 ) -> str:
-    """Render the page of a kind of study that has no template of its own.
-
-    Parameters
-    ----------
-    name : str
-        Name of the kind.
-    environment : Environment
-        Environment of the templates.
-    tables : PublishedTables
-        Published tables.
-    project : Project
-        Config.
-    """
+    """Render the page of a kind of study that has no template of its own."""
     template = environment.get_template(
         "study.j2", globals={"name": name, "kind": kinds()[name], "outputs": project.outputs[name]}
     )
@@ -202,23 +181,7 @@ def page_path(template: Path, root: Path) -> Path:
 
 
 def pages(root: Path = Path(".")) -> dict[Path, str]:
-    """Render every page.
-
-    Parameters
-    ----------
-    root : Path
-        Folder of the project.
-
-    Returns
-    -------
-    dict of Path to str
-        Text of each page.
-
-    Raises
-    ------
-    RarefeatError
-        If a table lacks what a template asks for; it names the template.
-    """
+    """Render every page."""
     templates = root / TEMPLATES
     tables, project = PublishedTables(root / "docs/tables"), load(root / DEFAULT)
     environment = template_environment(tables, project, root)

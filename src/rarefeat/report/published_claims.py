@@ -34,13 +34,6 @@ def published_claims(tables: PublishedTables, project: Project) -> pd.DataFrame:
     A number counts for the declaration that its run had. A claim that was declared anew since, or
     was never run, has a primary row without a number: it keeps its place among the claims of its
     paper, and no number of another declaration stands in for its own.
-
-    Parameters
-    ----------
-    tables : PublishedTables
-        Published tables.
-    project : Project
-        Config with the declarations.
     """
     rows = []
     for paper, names in project.papers.items():
@@ -74,19 +67,7 @@ def published_claims(tables: PublishedTables, project: Project) -> pd.DataFrame:
 
 
 def measured_row(claim: Claim, entry: Any, primary: bool, remark: str) -> dict:
-    """Return a row as `verdicts` needs it, from a published row and the declaration.
-
-    Parameters
-    ----------
-    claim : Claim
-        The claim.
-    entry : named tuple or Series
-        Published row; one without an estimate was not measured.
-    primary : bool
-        Whether it is of the primary regime.
-    remark : str
-        What to know of it.
-    """
+    """Return a row as `verdicts` needs it, from a published row and the declaration."""
     value, n = getattr(entry, "estimate", math.nan), int(getattr(entry, "n", 0))
     low, high = claim.region
     point = entry.point if isinstance(entry.point, str) else ""

@@ -77,11 +77,6 @@ class PublishedTables:
     """The published tables of a folder, with their origins.
 
     A table that was edited is refused.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the tables.
     """
 
     def __init__(self, folder: Path = FOLDER):
@@ -112,17 +107,7 @@ class PublishedTables:
         return pd.read_csv(path)
 
     def put(self, name: str, table: pd.DataFrame, origin: Mapping) -> None:
-        """Write a table and its origin.
-
-        Parameters
-        ----------
-        name : str
-            Name of the table.
-        table : DataFrame
-            The table.
-        origin : mapping
-            Run, commit, seeds and the like.
-        """
+        """Write a table and its origin."""
         content = table.to_csv(index=False, lineterminator="\n", float_format="%.6g").encode()
         if len(content) > MAX_BYTES:
             raise RarefeatError(
@@ -134,20 +119,7 @@ class PublishedTables:
 
 
 def publish(results: Path, published: PublishedTables) -> list[str]:
-    """Reduce the tables of a run.
-
-    Parameters
-    ----------
-    results : Path
-        Folder of results of a run.
-    published : PublishedTables
-        Published tables, which are replaced.
-
-    Returns
-    -------
-    list of str
-        Names of the tables that were written: those whose sources the run has, and that have rows.
-    """
+    """Reduce the tables of a run."""
     written, version = [], commit()
     for name, (sources, reduce) in reductions().items():
         paths = {source: results / "tables" / f"{source}.parquet" for source in sources}

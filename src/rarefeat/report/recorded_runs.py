@@ -32,15 +32,7 @@ STUDY, SEED = "confirmation", 3000
 
 
 def train_recorded(settings: dict[str, float], T1: int | None = None) -> Encoder:
-    """Train a run with a history.
-
-    Parameters
-    ----------
-    settings : dict of str to float
-        Values of SETTINGS.
-    T1 : int, optional
-        Step from which the gates close; by default the one that the training finds.
-    """
+    """Train a run with a history."""
     T, K = int(settings["T"]), rarefeat.preset(STUDY)["K"]
     changes = {
         "lambda_": settings["lambda"],
@@ -61,12 +53,6 @@ def neuron_positions(encoder: Encoder) -> pd.DataFrame:
 
     The features stand on a circle, the rare one last. A neuron points towards the mean of their
     directions, weighted with the fourth powers of its cosines.
-
-    Returns
-    -------
-    DataFrame
-        Rows of step, neuron, its largest absolute cosine, the angle (degrees, from the rare feature
-        on), and its absolute cosine to the rare feature.
     """
     d, history = encoder.data.d, encoder.history.double().numpy()
     cosines = np.abs(history[..., :d]) / history[..., d : d + 1]
@@ -83,16 +69,7 @@ def neuron_positions(encoder: Encoder) -> pd.DataFrame:
 def record_runs(
     recorded: tuple[tuple[float, ...], ...] = RECORDED,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Train the recorded runs.
-
-    Returns
-    -------
-    runs : DataFrame
-        Settings of each run, its seed, the step at which its gates close (-1 for never), and its
-        gate: bias over the norm of a neuron from then on.
-    positions : DataFrame
-        `neuron_positions` of each.
-    """
+    """Train the recorded runs."""
     runs, positions = [], []
     for number, values in enumerate(recorded):
         settings = dict(zip(SETTINGS, values, strict=True))

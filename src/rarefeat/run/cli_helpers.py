@@ -69,19 +69,7 @@ def progress_display(display: bool | Callable[[Iterable], Iterable]) -> Iterator
 
 
 def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0) -> Iterator[Item]:
-    """Pass items on, with a bar on a terminal, and else a line with the time left now and then.
-
-    Parameters
-    ----------
-    items : iterable
-        Items.
-    total : int
-        Number of items.
-    label : str
-        Name of what is done.
-    seconds : float, optional
-        Time between two lines (s).
-    """
+    """Pass items on, with a bar on a terminal, and else a line with the time left now and then."""
     if SHOWN or sys.stderr.isatty():
         yield from SHOWN[-1](items) if SHOWN else tqdm(items, total=total, desc=label)
         return

@@ -114,29 +114,7 @@ def make_job(
     tables: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> Job:
-    """Return a job with the config values that it reads and the hashes of its code.
-
-    Parameters
-    ----------
-    stage : str
-        MODULE:FUNCTION.
-    upstream : iterable of str
-        Functions of the stages upstream.
-    config : mapping
-        Sections of the config by name.
-    study, seeds : str, optional
-        Study and seed block.
-    cell : Cell, optional
-        Cell.
-    runs : str, optional
-        MODULE:FUNCTION that calls the stage.
-    table_schema : str, optional
-        MODULE:NAME of the schema of the one table that it writes.
-    tables : mapping, optional
-        Identity of the job of each table that it reads, by name.
-    files : mapping, optional
-        Function of the stage of the cell files that it reads, by folder.
-    """
+    """Return a job with the config values that it reads and the hashes of its code."""
     values = {
         name: dump_config(vars(section) if is_dataclass(section) else section)
         for name, section in config.items()

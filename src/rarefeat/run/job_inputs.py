@@ -45,15 +45,7 @@ class JobInputs(dict[str, pd.DataFrame]):
     """The tables that a job reads, by name; and the files of cells."""
 
     def __init__(self, job: Job, results: str | Path) -> None:
-        """Read the tables of a job.
-
-        Parameters
-        ----------
-        job : Job
-            The job.
-        results : path
-            Folder of results.
-        """
+        """Read the tables of a job."""
         self.job, self.results = job, Path(results)
         self.afterwards: list[Callable[[], None]] = []
         """Functions to call once the outputs are written, as to remove checkpoints."""
@@ -66,17 +58,7 @@ class JobInputs(dict[str, pd.DataFrame]):
         return self.results / "checkpoints" / self.job.label
 
     def files(self, folder: str, name: str = "", study: Any = None) -> Iterator[CellFile]:
-        """Yield the file of every cell and seed block of a study.
-
-        Parameters
-        ----------
-        folder : str
-            Folder of the files.
-        name : str, optional
-            Name of the study; the job's by default.
-        study : Any, optional
-            The study; that of the job's config by default.
-        """
+        """Yield the file of every cell and seed block of a study."""
         stage, name = find_stage(self.job.files[folder]), name or self.job.study
         if study is None:
             study = self.job.config_section(

@@ -118,17 +118,7 @@ def build_origin(job: Job, tables: Iterable[str | Path] = ()) -> dict[str, Any]:
 
 
 def write_product(path: str | Path, table: pd.DataFrame, origin: Mapping[str, Any]) -> None:
-    """Write a table with its name and origin.
-
-    Parameters
-    ----------
-    path : path
-        File, which gives the table its name.
-    table : DataFrame
-        The table.
-    origin : mapping
-        Result of `build_origin`.
-    """
+    """Write a table with its name and origin."""
     metadata = {KEY: json.dumps({"name": Path(path).stem, **origin})}
     write_table(path, pa.Table.from_pandas(table, preserve_index=False), metadata)
 
@@ -170,17 +160,7 @@ def read_products(paths: Iterable[str | Path], job: Job) -> dict[str, pd.DataFra
 
 
 def write_page(path: str | Path, text: str, job: Job) -> None:
-    """Write a page of Markdown or HTML with its origin and seal in a comment at its end.
-
-    Parameters
-    ----------
-    path : path
-        File, which gives the page its name.
-    text : str
-        Text of the page.
-    job : Job
-        Job of the page.
-    """
+    """Write a page of Markdown or HTML with its origin and seal in a comment at its end."""
     origin = json.dumps({"name": Path(path).stem, **identify(job), SEAL: BLANK})
     # Two hyphens would end the comment.
     comment = origin.replace("--", "-\\u002d")

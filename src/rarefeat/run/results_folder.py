@@ -11,13 +11,7 @@ LOCK = ".lock"
 
 
 def acquire(folder: str | Path) -> None:
-    """Lock a folder of results for the life of this process, and remove what killed jobs left.
-
-    Raises
-    ------
-    RarefeatError
-        If it cannot be written, or another run works in it.
-    """
+    """Lock a folder of results for the life of this process, and remove what killed jobs left."""
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -19,17 +19,7 @@ it."""
 def reduce_tables(
     names: Iterable[str], reductions: Reductions, tables: Mapping[str, pd.DataFrame]
 ) -> dict[str, pd.DataFrame]:
-    """Reduce the tables of a run to small ones.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Names of the small tables.
-    reductions : Reductions
-        Sources and function of each.
-    tables : mapping
-        Tables of the run by name.
-    """
+    """Reduce the tables of a run to small ones."""
     return {
         name: reductions[name][1](*(tables[source] for source in reductions[name][0]))
         for name in names
@@ -49,23 +39,7 @@ def make_findings_page(
     tables: Iterable[str],
     reductions: Reductions,
 ) -> Callable[..., str]:
-    """Return the function of a page with the findings of a study kind.
-
-    Parameters
-    ----------
-    title : str
-        Title of the page.
-    name : str
-        Name of the kind's section in the job's config.
-    section : type
-        Type of that section.
-    findings : callable
-        Called with the section and the small tables; it returns sentences.
-    tables : iterable of str
-        Names of the small tables.
-    reductions : Reductions
-        Sources and function of each small table.
-    """
+    """Return the function of a page with the findings of a study kind."""
 
     def answer(of_run: Mapping[str, pd.DataFrame], job: Any) -> str:
         return format_findings(
@@ -83,15 +57,7 @@ def enumerate_words(words: Iterable[str], last: str = "and") -> str:
 
 
 def count_text(number: int, singular: str, plural: str = "") -> str:
-    """Write a number of things: no, one, or so many.
-
-    Parameters
-    ----------
-    number : int
-        Number of things.
-    singular, plural : str
-        Words for them; the plural has an `s` by default.
-    """
+    """Write a number of things: no, one, or so many."""
     if number == 1:
         return f"one {singular}"
     return f"{number or 'no'} {plural or singular + 's'}"
@@ -100,17 +66,7 @@ def count_text(number: int, singular: str, plural: str = "") -> str:
 def compare(
     first: Mapping, second: Mapping, above: str, below: str, unclear: str, column: str = "mean"
 ) -> str:
-    """Choose words by where the interval of the first row lies beside the second's.
-
-    Parameters
-    ----------
-    first, second : mapping
-        Rows with an interval. One that is missing, as for one seed, is `unclear`.
-    above, below, unclear : str
-        Words to choose from.
-    column : str, optional
-        Column of the value.
-    """
+    """Choose words by where the interval of the first row lies beside the second's."""
     low, high = interval_bounds(first, column)
     other_low, other_high = interval_bounds(second, column)
     return above if low > other_high else below if high < other_low else unclear

@@ -49,17 +49,7 @@ def records(table: pd.DataFrame) -> list[dict]:
 
 
 def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """Format a number; empty if it is missing.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-    digits : int, optional
-        Decimals; with more than MOST_DIGITS it is written as a power of ten.
-    sign : str, optional
-        `+` to write the sign of a positive number.
-    """
+    """Format a number; empty if it is missing."""
     if value is None or math.isnan(value):
         return ""
     # Adding zero turns a rounded -0 into 0.
@@ -71,15 +61,7 @@ def number(value: float, digits: int = 3, sign: str = "") -> str:
 
 
 def decimals(value: float, low: float, high: float, digits: int) -> int:
-    """Return the decimals at which no bound but zero reads as zero, nor a value that is not zero.
-
-    Parameters
-    ----------
-    value, low, high : float
-        A value and its interval.
-    digits : int
-        Fewest decimals.
-    """
+    """Return the decimals at which no bound but zero reads as zero, nor a value that is not zero."""
     texts = (value, low, high) if low > 0 or high < 0 else (low, high)
     while digits <= MOST_DIGITS and any(x and round(x, digits) == 0 for x in texts):
         digits += 1
@@ -97,21 +79,7 @@ def interval_bounds(row: Mapping, column: str) -> tuple[float, float]:
 def interval(
     row: Mapping, column: str = "estimate", digits: int = 3, sign: str = "", times: float = 1
 ) -> str:
-    """Format a value with its interval, `0.50 [0.45, 0.55]`, or alone if it has none.
-
-    Parameters
-    ----------
-    row : mapping
-        Row with the value and its interval.
-    column : str, optional
-        Column of the value.
-    digits : int, optional
-        Fewest decimals.
-    sign : str, optional
-        `+` to write the sign of a positive value.
-    times : float, optional
-        Factor for all three numbers, as 100 for percent.
-    """
+    """Format a value with its interval, `0.50 [0.45, 0.55]`, or alone if it has none."""
     value, *bounds = (times * x for x in (row[column], *interval_bounds(row, column)))
     digits = decimals(value, *bounds, digits)
     low, high = (number(bound, digits, sign) for bound in bounds)
@@ -120,16 +88,6 @@ def interval(
 
 
 def trend_word(row: Mapping, column: str, up: str, down: str, open_: str) -> str:
-    """Choose a word by where an interval lies.
-
-    Parameters
-    ----------
-    row : mapping
-        Row with the interval.
-    column : str
-        Column of the value.
-    up, down, open_ : str
-        Words for an interval above 0, below 0, and around it.
-    """
+    """Choose a word by where an interval lies."""
     low, high = interval_bounds(row, column)
     return up if low > 0 else down if high < 0 else open_

@@ -25,17 +25,7 @@ def drop_neutral_keys(section: Any) -> Any:
 
 
 def check_origin(path: str | Path, text: str | bytes | None, expected: Mapping[str, Any]) -> None:
-    """Raise RarefeatError unless the metadata of a file are the expected ones.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, for the message.
-    text : str, bytes or None
-        The JSON under KEY in its metadata.
-    expected : mapping
-        Values of `study`, `cell` and `seeds`, and of the keys of `config` and `code` to compare.
-    """
+    """Raise RarefeatError unless the metadata of a file are the expected ones."""
     try:
         origin = json.loads(text or "")
     except ValueError:

@@ -14,21 +14,7 @@ COSINE = pa.Check.in_range(-1 - 1e-5, 1 + 1e-5)
 def column(
     dtype, checks, unit: str, description: str, source: str = "", nullable: bool = False
 ) -> pa.Column:
-    """Declare a column with its unit and source.
-
-    Parameters
-    ----------
-    dtype, checks : as of `pandera.Column`
-        Type and bounds.
-    unit : str
-        Unit; 1 for a number without one.
-    description : str
-        Definition.
-    source : str, optional
-        Paper and equation.
-    nullable : bool, optional
-        Whether values may be missing.
-    """
+    """Declare a column with its unit and source."""
     metadata = {"unit": unit, "source": source}
     return pa.Column(
         dtype, checks=checks, nullable=nullable, description=description, metadata=metadata
@@ -36,19 +22,7 @@ def column(
 
 
 def schema(file: str, rows: str, columns: dict, unique: list[str]) -> pa.DataFrameSchema:
-    """Declare a strict, ordered schema with a unique key.
-
-    Parameters
-    ----------
-    file : str
-        Name of the table, where `{study}` stands for that of a study.
-    rows : str
-        Meaning of a row, in words.
-    columns : dict
-        Columns by name.
-    unique : list of str
-        Columns of the key.
-    """
+    """Declare a strict, ordered schema with a unique key."""
     return pa.DataFrameSchema(
         columns, strict=True, ordered=True, unique=unique, name=file, description=rows
     )

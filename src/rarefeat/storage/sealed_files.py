@@ -92,17 +92,7 @@ def verify(path: str | Path) -> None:
 
 
 def write_file(path: str | Path, content: str | bytes, sealed: bool = False) -> None:
-    """Write text or bytes.
-
-    Parameters
-    ----------
-    path : path
-        File.
-    content : str or bytes
-        Content.
-    sealed : bool, optional
-        Put the hash of the content in place of BLANK in it.
-    """
+    """Write text or bytes."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         if sealed:
@@ -112,17 +102,7 @@ def write_file(path: str | Path, content: str | bytes, sealed: bool = False) -> 
 def write_table(
     path: str | Path, table: pa.Table, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write a sealed Parquet file.
-
-    Parameters
-    ----------
-    path : path
-        File.
-    table : Table
-        Table of pyarrow.
-    metadata : mapping, optional
-        Key-value metadata of the file.
-    """
+    """Write a sealed Parquet file."""
     schema = {key.decode(): value for key, value in (table.schema.metadata or {}).items()}
     table = table.replace_schema_metadata({**schema, **(metadata or {}), SEAL: BLANK})
     with atomic_write(path) as temporary:

@@ -14,17 +14,7 @@ from rarefeat.storage.sealed_files import BLANK, SEAL, read_error, verify, write
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], origin: str = "") -> None:
-    """Write named tensors as a sealed safetensors file.
-
-    Parameters
-    ----------
-    path : path
-        File.
-    tensors : mapping
-        Tensors by name.
-    origin : str, optional
-        JSON of the job.
-    """
+    """Write named tensors as a sealed safetensors file."""
     metadata = {SEAL: BLANK, **({KEY: origin} if origin else {})}
     content = save({name: x.contiguous() for name, x in tensors.items()}, metadata=metadata)
     # The library writes the metadata in another order in each process: sort them.

@@ -71,17 +71,7 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     def select_values(
         study: str, metric: str, labels: int = 0, encoder: str = "trained"
     ) -> pd.DataFrame:
-        """Return values by (eps_min, arm), a column per seed.
-
-        Parameters
-        ----------
-        study, metric : str
-            Study and metric, or a quantity that is derived from one.
-        labels : int, optional
-            Number of labels of a head; 0 where none is needed.
-        encoder : str, optional
-            Kind of encoder.
-        """
+        """Return values by (eps_min, arm), a column per seed."""
         chosen = table[
             (table["study"] == study) & (table["encoder"] == encoder) & (table["labels"] == labels)
         ]
@@ -94,15 +84,7 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
         return wide(chosen[chosen["metric"] == metric])
 
     def add(claim: str, study: str, values: pd.DataFrame) -> None:
-        """Add a row for every point and arm that has values.
-
-        Parameters
-        ----------
-        claim, study : str
-            Claim and study.
-        values : DataFrame
-            Values by (eps_min, arm), a column per seed.
-        """
+        """Add a row for every point and arm that has values."""
         for (eps_min, arm), of_point in values.iterrows():
             place = {"eps_min": eps_min, "arm": arm} if len(values) > 1 else {}
             few = claim in STAGED and np.isfinite(of_point).sum() < 5

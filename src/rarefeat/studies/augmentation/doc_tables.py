@@ -13,17 +13,7 @@ CROSSING = ["crossing-mask", "crossing-pruning"]
 
 
 def means(table: pd.DataFrame, keys: list[str], value: str) -> pd.DataFrame:
-    """Compute the mean of a column over seeds with its interval, by some keys.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Rows.
-    keys : list of str
-        Columns to group by, of which one is the metric.
-    value : str
-        Column of the values.
-    """
+    """Compute the mean of a column over seeds with its interval, by some keys."""
     rows = []
     for key, group in table.groupby(keys):
         key_values = dict(zip(keys, key, strict=True))
@@ -71,15 +61,7 @@ def photograph_views(table: pd.DataFrame, units: pd.DataFrame) -> pd.DataFrame:
 
 
 def mean_features(table: pd.DataFrame, units: pd.DataFrame, coloured: bool) -> pd.DataFrame:
-    """Return means of metrics, and of the firing rates of the last block, over seeds.
-
-    Parameters
-    ----------
-    table, units : DataFrame
-        Tables `augmentation_images` and `augmentation_images_units`.
-    coloured : bool
-        Whether the images are those with colour, or the grey ones.
-    """
+    """Return means of metrics, and of the firing rates of the last block, over seeds."""
     keys = ["study", "network", "seed"]
     last = units[units["layer"] == units.loc[units["layer"] != "stem", "layer"].max()]
     rates = last.groupby(keys)["firing_rate"].mean().reset_index(name="value")

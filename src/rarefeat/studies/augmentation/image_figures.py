@@ -41,19 +41,7 @@ def augmentation_images(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 
 def plot_image_views(table: pd.DataFrame, kinds: list[str]) -> Figure:
-    """Plot metrics of features by kind of views.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of `augmentation_images`, or means with their intervals.
-    kinds : list of str
-        Image studies, in the order of the key.
-
-    Returns
-    -------
-    Figure
-    """
+    """Plot metrics of features by kind of views."""
     names = name_views(kinds)
     # Before training the kinds are one network.
     before = (table["network"] == "initial") & (table["study"] == kinds[0])
@@ -83,13 +71,7 @@ def name_views(kinds: list[str]) -> dict[str, str]:
 
 
 def summarise_views(rows: pd.DataFrame) -> str:
-    """Say in one line from which views the class is shown to be read better than before training.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Accuracies of a linear probe, by series.
-    """
+    """Say in one line from which views the class is shown to be read better than before training."""
     if "value" in rows:
         ends = rows.groupby("series")["value"].apply(mean_interval)
         low, high = (ends.map(lambda pair, end=end: pair[end]) for end in (0, 1))

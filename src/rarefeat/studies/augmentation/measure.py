@@ -135,27 +135,7 @@ def measure_replica(
     tests: int,
     gradients: int,
 ) -> tuple[list[dict], ...]:
-    """Return the rows of one seed at one point, for each of the tables.
-
-    Parameters
-    ----------
-    study : Study
-        Study.
-    cell : Cell
-        Point of the grid.
-    seed : int
-        Seed of the replica.
-    trained : dict
-        Trained encoder (S = 1) of each arm.
-    labelled : MeasuredNetwork or None
-        Supervised encoder, where there is one.
-    labels : list of int
-        Numbers of labels of heads.
-    tests : int
-        Number of test samples.
-    gradients : int
-        Number of pairs of views over which the gradient at W(0) is averaged.
-    """
+    """Return the rows of one seed at one point, for each of the tables."""
     data, draws = study.data, study.draws
     space = make_simulator("direct", draws, data.d, data.d1, study.training.m, [seed])
     pairs = PairSampler(data.views, space, "direct", draws, [seed])
@@ -264,24 +244,7 @@ def draw(
 ) -> LabelledSamples:
     """Draw n samples of one replica, the same for every study with these draws.
 
-    Parameters
-    ----------
-    study : Study
-        Study, whose `draws` are the namespace of the random streams.
-    pairs : PairSampler
-        Sampler of the replica.
-    probability : Tensor of shape (d,)
-        Activation probability of each feature.
-    sigma : float
-        Noise.
-    seed : int
-        Seed of the replica.
-    n : int
-        Number of samples.
-
-    Notes
-    -----
-    Random streams: "augmentation" and "augmentation noise".
+    probability (d,).
     """
     z = latent_pairs(n, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
     tokens = z[None].float()
@@ -323,29 +286,7 @@ def gradient_metrics(
 ) -> dict[str, float]:
     """Compute P2 and P3 of one replica: features and noise under augmentation alone, at W(0).
 
-    Parameters
-    ----------
-    study : Study
-        Study.
-    pairs : PairSampler
-        Sampler of the replica.
-    probability : Tensor of shape (d,)
-        Activation probability of each feature.
-    sigma : float
-        Noise.
-    seed : int
-        Seed of the replica.
-    gradients : int
-        Number of pairs of views.
-
-    Returns
-    -------
-    dict
-        Metrics of `gradient_fractions`, and `cross_talk` under a mask of 1/2.
-
-    Notes
-    -----
-    Random streams: "weights", "gradients", "gradients noise" and "cross-talk".
+    probability (d,).
     """
     space = pairs.simulator
     weights = space.initial_weights(

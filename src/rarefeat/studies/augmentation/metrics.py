@@ -41,17 +41,7 @@ OF_THE_STAGES = (
 def weight_composition(recorded: Tensor, d: int, colour: int) -> dict[str, Tensor]:
     """Compute the composition of the weights, each a mean over neurons.
 
-    Parameters
-    ----------
-    recorded : Tensor of shape (..., m, d + colour + 2)
-        The last axis is <w_i, M_j>, <w_i, C_k>, ||w_i|| and b_i.
-    d, colour : int
-        Number of features, and of directions of the colour.
-
-    Returns
-    -------
-    dict
-        Tensors of shape (...).
+    recorded (..., m, d + colour + 2).
     """
     recorded = recorded.double()
     norms, bias = recorded[..., -2], recorded[..., -1]
@@ -106,24 +96,7 @@ def initial_sets(projections: Tensor, eps_min: float) -> dict[str, float]:
 def course_metrics(
     encoder: TrainedEncoder, study: Study, eps_min: float, sigma: float, seed: int
 ) -> dict[str, float]:
-    """Compute P1 and P4-P6 of one replica, without a colour.
-
-    Parameters
-    ----------
-    encoder : TrainedEncoder
-        Encoder of one replica, (1, ...) of each tensor.
-    study : Study
-        Study.
-    eps_min, sigma : float
-        Point of the grid.
-    seed : int
-        Seed of the replica.
-
-    Returns
-    -------
-    dict
-        Metrics; NaN for what the replica does not have.
-    """
+    """Compute P1 and P4-P6 of one replica, without a colour."""
     data, training, steps = study.data, study.training, log_spaced(study.training.T)
     directions = generator(study.draws, seed, "directions")
     history, T1 = encoder.history[0], int(encoder.T1)
@@ -161,23 +134,7 @@ def gradient_fractions(
 
     Sums are over neurons and directions, so that no small <w_i, v> divides.
 
-    Parameters
-    ----------
-    weights : Tensor of shape (m, d1)
-        Weights.
-    dictionary : Tensor of shape (d1, d)
-        Dictionary M.
-    x, y : Tensor of shape (n, d1)
-        Two views.
-    p : float
-        Activation probability of a feature.
-    sigma : float
-        Noise.
-
-    Returns
-    -------
-    dict
-        The fraction for v in the features in units of p, and off them in those of sigma^2.
+    weights (m, d1), dictionary (d1, d), x, y (n, d1).
     """
     weights, M = weights.double(), dictionary.double()
     pulled = weights @ (y.double().mT @ x.double() / len(x))
@@ -192,21 +149,7 @@ def gradient_fractions(
 def cross_talk(dictionary: Tensor, mask: float, masks: int, draws: torch.Generator) -> float:
     """Compute P2: the largest |<M_j, (I - 2 D) M_k>| over features and masks.
 
-    Parameters
-    ----------
-    dictionary : Tensor of shape (d1, d)
-        Dictionary M.
-    mask : float
-        Share of coordinates that a mask D takes, 1/2.
-    masks : int
-        Number of masks.
-    draws : torch.Generator
-        Random stream of the masks.
-
-    Returns
-    -------
-    float
-        In units of log(d1) / sqrt(d1).
+    dictionary (d1, d).
     """
     d1 = len(dictionary)
     signs = 1.0 - 2.0 * (torch.rand(masks, d1, 1, generator=draws) < mask)
@@ -232,12 +175,7 @@ def response_metrics(
 ) -> dict[str, float]:
     """Compute the metrics of an encoder's response to signal and noise.
 
-    Parameters
-    ----------
-    f, f_noise, f_signal : Tensor of shape (n, m)
-        f(x), f(xi) and f(M z) of the same samples.
-    active : Tensor of bool of shape (n,)
-        Where z is not 0.
+    f, f_noise, f_signal (n, m), active (n,).
     """
     left = (f - f_signal).norm(dim=-1)[active].mean() / f_signal.norm(dim=-1)[
         active
@@ -281,17 +219,7 @@ def head_metrics(
     The ridge regression of <w*, z> has a penalty chosen by leave-one-out; the classification is
     of its sign, and leaves out samples without one.
 
-    Parameters
-    ----------
-    features, test : Tensor of shape (n, m)
-        Inputs of the heads for fitting and for tests.
-    values, test_values : Tensor of shape (n,)
-        <w*, z> of these samples.
-
-    Returns
-    -------
-    dict
-        Squared error over the variance of the test values, and accuracy of the sign.
+    features, test (n, m), values, test_values (n,).
     """
     x, queries = standardise(features, test)
     ridge = RidgeCV(alphas=np.logspace(-2, 5, 15)).fit(x.numpy(), values.numpy())

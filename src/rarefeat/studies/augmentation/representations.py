@@ -69,24 +69,7 @@ def invariance(
 
     Both are less the mean feature of all images.
 
-    Parameters
-    ----------
-    encoder : ImageEncoder
-        Network.
-    images : Tensor of uint8 of shape (N, 3, H, W)
-        Images.
-    augment : nn.Module
-        Augmentation.
-    study : str
-        Namespace of the random streams.
-    seed : int
-        Seed of the replica.
-
-    Returns
-    -------
-    float
-        1 for features that the augmentation does not change; about 0 for those that it makes
-        another image of.
+    images (N, 3, H, W).
     """
     features = extract(encoder, images)[0]
     changed = extract(
@@ -112,22 +95,6 @@ def measure(
     """Return the tables of one kind of augmentation, by their name.
 
     Trained networks are measured, and each before its training.
-
-    Parameters
-    ----------
-    study : ImageStudy
-        Study.
-    draws : str
-        Namespace of the random streams.
-    images : dict
-        train, train_labels, test, test_labels.
-    pools : dict
-        Indices of the pretraining images by seed.
-    encoders : dict
-        Trained networks by seed.
-    embedded : int
-        Number of test images of the first trained network that t-SNE places, at most, over the
-        whole of them.
     """
     test, labels = images["test"], images["test_labels"]
     classes = int(images["train_labels"].max()) + 1

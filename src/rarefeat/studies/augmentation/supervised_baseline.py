@@ -30,32 +30,7 @@ def supervise(
 
     The start W(0) is that of the contrastive training of the same seed.
 
-    Parameters
-    ----------
-    study : Study
-        Study whose samples it sees.
-    training : Supervised
-        Settings.
-    eps_min, sigma : float
-        Point of the grid.
-    seed : int
-        Seed of the replica.
-
-    Returns
-    -------
-    weights : Tensor of shape (m, d1)
-        Weights.
-    bias : Tensor of shape (m,)
-        Bias.
-
-    Raises
-    ------
-    RarefeatError
-        If the weights are no longer finite.
-
-    Notes
-    -----
-    Random streams: "supervised", "supervised noise" and "weights".
+    -> weights (m, d1), bias (m,).
     """
     data, m = study.data, study.training.m
     space = make_simulator("direct", study.draws, data.d, data.d1, m, [seed])

@@ -52,28 +52,7 @@ def trained(
 ) -> list[tuple[int, Tensor, float]]:
     """Train the network by SGD with momentum on the hinge loss, without a penalty.
 
-    Parameters
-    ----------
-    problem : DigitProblem
-        Sizes and rates.
-    sigma : float
-        Deviation of the initial weights in units of 1 / sqrt(64).
-    x : Tensor of shape (n, 64)
-        Images.
-    y : Tensor of shape (n,)
-        Labels, -1 or 1.
-    stream : torch.Generator
-        Generator of the initial weights and batches.
-
-    Returns
-    -------
-    list[tuple[int, Tensor, float]]
-        Step, weights w, (m, 64), and training accuracy of each recorded step.
-
-    Raises
-    ------
-    RarefeatError
-        If the weights are no longer finite.
+    x (n, 64), y (n,).
     """
     m, d = problem.m, x.shape[1]
     w = sigma * torch.randn(m, d, generator=stream) / math.sqrt(d)
@@ -118,17 +97,6 @@ def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> lis
     """Measure each seed's network: its clusters of neurons and their directions.
 
     Directions are compared with the difference of the class means.
-
-    Parameters
-    ----------
-    problem : DigitProblem
-        Sizes and rates.
-    cell : Cell
-        Cell with `sigma`.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list[int]
-        Seeds of the replicas.
     """
     x, y = images()
     between = functional.normalize(x[y > 0].mean(0) - x[y < 0].mean(0), dim=0)

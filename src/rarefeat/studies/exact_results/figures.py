@@ -39,35 +39,13 @@ SHARE = (0.0, 1.0)
 
 
 def of_quantity(table: pd.DataFrame, quantity: str, setting: str | None = None) -> pd.DataFrame:
-    """Return rows of a quantity, of one setting if it is given.
-
-    Parameters
-    ----------
-    table : pd.DataFrame
-        Table of a result.
-    quantity : str
-        Name of the quantity.
-    setting : str or None
-        Name of the setting; all if none is given.
-    """
+    """Return rows of a quantity, of one setting if it is given."""
     rows = table[table["quantity"] == quantity]
     return rows if setting is None else rows[rows["setting"] == setting]
 
 
 def stated(ax: Axes, rows: pd.DataFrame, x: str = "at", **look: Any) -> None:
-    """Plot the stated values over x as one line.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes.
-    rows : pd.DataFrame
-        Rows of a quantity.
-    x : str
-        Column of the horizontal axis.
-    look : Any
-        Changes of the line's style.
-    """
+    """Plot the stated values over x as one line."""
     means = rows.groupby(x)["stated"].mean()
     ax.plot(means.index, means, **(STATED.line | look))
 
@@ -368,15 +346,7 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_penalty(rows: pd.DataFrame, n: int) -> str:
-    """Say in one line whether all are shown to be above the printed accuracy without a penalty.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Accuracies without a penalty.
-    n : int
-        Number of training samples.
-    """
+    """Say in one line whether all are shown to be above the printed accuracy without a penalty."""
     column = "value" if "value" in rows else "ci_low"
     if len(rows) and rows.groupby("series")[column].min().min() > OOD_NUCLEAR:
         return f"With {n} training samples and no penalty accuracy is above both printed values"

@@ -37,23 +37,7 @@ def looped_transformer_outputs(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor,
 
     Definitions 8.5 and 8.7.
 
-    Parameters
-    ----------
-    X : Tensor of shape (B, n, d)
-        Examples.
-    y : Tensor of shape (B, n)
-        Labels.
-    alpha : Tensor of shape (B,)
-        Queries, not 0.
-    eta : Tensor of shape (B,)
-        Residual weights.
-    T : int
-        Number of loops.
-
-    Returns
-    -------
-    Tensor of shape (B, T + 1, d)
-        Outputs.
+    X (B, n, d), y (B, n), alpha (B,), eta (B,) -> (B, T + 1, d).
     """
     query = torch.zeros_like(X[:, :1])
     Z = torch.cat(
@@ -69,21 +53,7 @@ def looped_transformer_outputs(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor,
 def gradient_descent_iterates(X: Tensor, y: Tensor, eta: Tensor, T: int) -> Tensor:
     """Return the iterates of gradient descent on |y - X theta|^2 / 2 from 0 (eq. 8.2).
 
-    Parameters
-    ----------
-    X : Tensor of shape (B, n, d)
-        Examples.
-    y : Tensor of shape (B, n)
-        Labels.
-    eta : Tensor of shape (B,)
-        Step sizes.
-    T : int
-        Number of steps.
-
-    Returns
-    -------
-    Tensor of shape (B, T + 1, d)
-        Iterates.
+    X (B, n, d), y (B, n), eta (B,) -> (B, T + 1, d).
     """
     theta = torch.zeros_like(X[:, 0])
     iterates = [theta]
@@ -110,21 +80,7 @@ def log_decay(values: Tensor, components: Tensor, T: int, power: int) -> Tensor:
     |theta^(0) - theta*|^2, for 1 |<out, theta*> - alpha| / |alpha| of Theorem 8.16, where |theta*|
     = 1. Logarithms are summed, so that rounding has no part.
 
-    Parameters
-    ----------
-    values : Tensor of shape (B, d)
-        Eigenvalues, ascending.
-    components : Tensor of shape (B, d)
-        Squared components of theta*.
-    T : int
-        Number of loops.
-    power : int
-        2 for the squared error, 1 for the prediction.
-
-    Returns
-    -------
-    Tensor of shape (B, T + 1)
-        Logarithms.
+    values (B, d), components (B, d) -> (B, T + 1).
     """
     t = torch.arange(T + 1, dtype=values.dtype)[:, None]
     shrink = torch.log1p(-(values / values[:, -1:])[:, None, :-1])
@@ -136,19 +92,7 @@ def log_decay(values: Tensor, components: Tensor, T: int, power: int) -> Tensor:
 
 
 def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """Run each seed's experiment: `trials` problems with n examples, as section 8.6 has ten.
-
-    Parameters
-    ----------
-    problem : LoopedProblem
-        Dimension, loops and trials.
-    cell : Cell
-        Cell with the number of examples `n`.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list[int]
-        Seeds of the experiments.
-    """
+    """Run each seed's experiment: `trials` problems with n examples, as section 8.6 has ten."""
     n, d, T, results = int(cell["n"]), problem.d, problem.T, []
     for seed in seeds:
         stream = generator(draws, seed, f"n={n}")

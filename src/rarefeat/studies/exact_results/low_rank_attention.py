@@ -25,19 +25,7 @@ def optimum(eigenvalues: Tensor, N: int, r: int) -> Tensor:
 
     N / ((N + 1) lambda_i + tr D) for the r largest eigenvalues, which come first.
 
-    Parameters
-    ----------
-    eigenvalues : Tensor of shape (d,)
-        Eigenvalues of the covariance, descending.
-    N : int
-        Examples of a prompt in pretraining.
-    r : int
-        Rank.
-
-    Returns
-    -------
-    Tensor of shape (d,)
-        v*, 0 beyond the rank.
+    eigenvalues (d,) -> (d,).
     """
     full_rank = N / ((N + 1) * eigenvalues + eigenvalues.sum())
     return torch.where(torch.arange(len(eigenvalues)) < r, full_rank, 0.0)
@@ -48,14 +36,7 @@ def pretraining_loss(U: Tensor, covariance: Tensor, N: int) -> Tensor:
 
     Lemma 5.1 plus tr(Lambda) / 2.
 
-    Parameters
-    ----------
-    U : Tensor of shape (..., d, d)
-        Weights of the attention.
-    covariance : Tensor of shape (d, d)
-        Lambda.
-    N : int
-        Examples of a prompt in pretraining.
+    U (..., d, d), covariance (d, d).
     """
     trace = covariance.trace()
     Gamma = (1 + 1 / N) * covariance + trace / N * torch.eye(
@@ -71,18 +52,7 @@ def evaluation_loss(eigenvalues: Tensor, v: Tensor, w: Tensor, M: int, sigma: fl
     Theorem 5.4.2. Its s is the part of w in the directions that the attention has, v > 0, and xi
     the rest.
 
-    Parameters
-    ----------
-    eigenvalues : Tensor of shape (d,)
-        Eigenvalues of the covariance.
-    v : Tensor of shape (d,)
-        Weights of the attention along the eigenvectors.
-    w : Tensor of shape (d,)
-        Weights of the task in the basis of eigenvectors.
-    M : int
-        Examples of a prompt.
-    sigma : float
-        Standard deviation of the label noise.
+    eigenvalues (d,), v (d,), w (d,).
     """
     s, xi = torch.where(v > 0, w, 0.0), torch.where(v > 0, 0.0, w)
     inputs = (s.square() * v.square() * eigenvalues**3).sum()
@@ -97,20 +67,7 @@ def increment(eigenvalues: Tensor, w: Tensor, N: int, M: int, sigma: float, r: i
 
     w lies in the first r directions.
 
-    Parameters
-    ----------
-    eigenvalues : Tensor of shape (d,)
-        Eigenvalues of the covariance, descending.
-    w : Tensor of shape (d,)
-        Weights of the task in the basis of eigenvectors.
-    N : int
-        Examples of a prompt in pretraining.
-    M : int
-        Examples of a prompt in evaluation.
-    sigma : float
-        Standard deviation of the label noise.
-    r : int
-        Rank.
+    eigenvalues (d,), w (d,).
     """
     more = (N * eigenvalues[r] / ((N + 1) * eigenvalues[r] + eigenvalues.sum())).square()
     return ((w.square() * eigenvalues).sum() + sigma**2) * more / M
@@ -129,27 +86,7 @@ def simulated_losses(
 
     The theorem is not used.
 
-    Parameters
-    ----------
-    covariance_root : Tensor of shape (d, d)
-        R with Lambda = R R^T.
-    U : Tensor of shape (ranks, d, d)
-        Weights of the attention by rank.
-    w : Tensor of shape (d,)
-        Weights of the task.
-    M : int
-        Examples of a prompt.
-    sigma : float
-        Standard deviation of the label noise.
-    prompts : int
-        Number of prompts.
-    stream : torch.Generator
-        Generator that they are drawn from.
-
-    Returns
-    -------
-    Tensor of shape (ranks,)
-        Mean squared errors.
+    covariance_root (d, d), U (ranks, d, d), w (d,) -> (ranks,).
     """
     total = torch.zeros(len(U), dtype=U.dtype)
     for start in range(0, prompts, CHUNK):
@@ -170,16 +107,7 @@ def descended_loss(covariance: Tensor, N: int, r: int, stream: torch.Generator) 
     A and B have shape (d, r); the start is random. No use is made of Theorem 5.4.1; the gradient by
     U is Gamma Lambda U Lambda - Lambda^2.
 
-    Parameters
-    ----------
-    covariance : Tensor of shape (d, d)
-        Lambda.
-    N : int
-        Examples of a prompt in pretraining.
-    r : int
-        Rank.
-    stream : torch.Generator
-        Generator of the start.
+    covariance (d, d).
     """
     d, Lambda = len(covariance), covariance.numpy()
     first = ((1 + 1 / N) * Lambda + np.trace(Lambda) / N * np.eye(d)) @ Lambda
@@ -206,17 +134,6 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
     """Measure losses by rank, simulated and searched for, for each seed's task.
 
     A seed has a basis of eigenvectors of its own. Losses are compared with the closed forms.
-
-    Parameters
-    ----------
-    problem : AttentionProblem
-        Sizes of the prompts and the covariance.
-    cell : Cell
-        Cell with `signal`.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list[int]
-        Seeds of the replicas.
     """
     signal, results = int(cell["signal"]), []
     d, N, M = problem.d, problem.N, problem.M

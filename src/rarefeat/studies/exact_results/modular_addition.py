@@ -102,19 +102,7 @@ def trained(setting: AdditionTable, stream: torch.Generator) -> list[tuple[int, 
 
 
 def rows(setting: AdditionTable, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """Measure margin over gamma* and the neurons' frequencies at the recorded steps.
-
-    Parameters
-    ----------
-    setting : AdditionTable
-        Table of sums, sizes and rates.
-    cell : Cell
-        Cell of the setting.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list[int]
-        Seeds of the trainings.
-    """
+    """Measure margin over gamma* and the neurons' frequencies at the recorded steps."""
     k, p, results = setting.k, setting.p, []
     for seed in seeds:
         stages = trained(setting, generator(draws, seed, f"k={k} p={p} m={setting.m}"))

@@ -19,17 +19,7 @@ from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
 
 
 def sample(n: int, agrees: float, stream: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw n inputs, (n, 2), invariant feature first, and labels -1 and 1, (n,).
-
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    agrees : float
-        Probability that the second feature has the label's sign.
-    stream : torch.Generator
-        Generator that they are drawn from.
-    """
+    """Draw n inputs, (n, 2), invariant feature first, and labels -1 and 1, (n,)."""
     draws = torch.rand(n, 4, generator=stream, dtype=torch.double)
     y = torch.where(draws[:, 0] < 0.5, 1.0, -1.0).double()
     sign = torch.where(draws[:, 1] < agrees, 1.0, -1.0)
@@ -73,29 +63,7 @@ def trained(
 
     The loss is the logistic loss plus lambda |A X|_* as in the printed code.
 
-    Parameters
-    ----------
-    problem : NuclearProblem
-        Penalties, steps and rate.
-    model : str
-        `logits` for the softmax of two logits A x, the same as the logistic loss of their
-        difference; `head` for a trained one on the features A x, `fixed_head` for ones.
-    X : Tensor of shape (n, 2)
-        Inputs.
-    y : Tensor of shape (n,)
-        Labels, -1 or 1.
-    stream : torch.Generator
-        Generator of the initial weights.
-
-    Returns
-    -------
-    Tensor of shape (penalties, 2)
-        Rules.
-
-    Raises
-    ------
-    RarefeatError
-        If a rule is not finite.
+    X (n, 2), y (n,) -> (penalties, 2).
     """
     P = len(problem.penalty)
     penalty = torch.tensor(problem.penalty, dtype=X.dtype)
@@ -128,17 +96,6 @@ def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> l
     """Measure slopes and accuracies in and out of domain of each seed's rules.
 
     Accuracies are on test samples and stated as 1 - 0.15 t and 1 - 0.35 t.
-
-    Parameters
-    ----------
-    problem : NuclearProblem
-        Penalties, steps and rate.
-    cell : Cell
-        Cell with `model` and the sample size `n`.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list[int]
-        Seeds of the samples.
     """
     n, results = int(cell["n"]), []
     for seed in seeds:

@@ -44,15 +44,6 @@ def draw_instance(problem: SpuriousProblem, factor: float, stream: torch.Generat
     """Draw a problem that the proposition allows.
 
     r and gamma are uniform in their ranges, d - r log-uniform above r / gamma^2.
-
-    Parameters
-    ----------
-    problem : SpuriousProblem
-        Ranges.
-    factor : float
-        lambda in units of sqrt(r) / exp(sqrt(r) / 5).
-    stream : torch.Generator
-        Generator that it is drawn from.
     """
     low, high = problem.r
     first, second, third = torch.rand(3, generator=stream, dtype=torch.double).tolist()
@@ -180,15 +171,6 @@ def accuracy(instance: Instance, weights: Ridge, gamma: float) -> float:
 
     If the sum's mean is negative, both distributions are tilted until it is 0: a small probability
     is then no rounding of a large one.
-
-    Parameters
-    ----------
-    instance : Instance
-        The problem.
-    weights : Ridge
-        alpha and beta.
-    gamma : float
-        Spurious features are D_gamma; -gamma of the instance out of domain.
     """
     laws, counts = (
         (feature(0.5), feature(gamma)),
@@ -237,17 +219,6 @@ def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> fl
     It is the objective of eq. (6.5). Without a bound on |w| it has no minimum: with weights on
     invariant features alone every margin is positive, so that the loss goes to 0 as they grow, and
     it does with a fixed weight on spurious ones as well.
-
-    Parameters
-    ----------
-    invariant : int
-        Number of invariant features.
-    spurious : int
-        Number of spurious features.
-    gamma : float
-        Spurious features are D_gamma.
-    norm : float
-        Bound on |w|.
     """
     a, b = quadrature(summed(feature(0.5), invariant)), quadrature(summed(feature(gamma), spurious))
     weight = np.outer(a.probability, b.probability)
@@ -271,17 +242,6 @@ def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> 
     """Measure the ridge's weights and accuracies on each seed's instance.
 
     And the cost of one spurious feature under a bound on the rank.
-
-    Parameters
-    ----------
-    problem : SpuriousProblem
-        Ranges of the instances.
-    cell : Cell
-        Cell with `factor`.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list[int]
-        Seeds of the instances.
     """
     results = []
     for seed in seeds:

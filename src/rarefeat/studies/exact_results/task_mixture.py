@@ -40,19 +40,7 @@ def closed_form_weights(r: int, s: int, weights: np.ndarray) -> np.ndarray:
 
     The convex programme (F.40)-(F.42); Propositions 7.3 and F.8 are its case of equal weights.
 
-    Parameters
-    ----------
-    r : int
-        Invariant features of a task.
-    s : int
-        Shared ones of them.
-    weights : np.ndarray of shape (T,)
-        Weights of the tasks, of sum 1.
-
-    Returns
-    -------
-    np.ndarray of shape (T + 1,)
-        alpha, then alpha_t of each task.
+    weights (T,) -> (T + 1,).
     """
     T = len(weights)
     (shared, p), (private, q) = chi_squared(s), chi_squared(r - s)
@@ -83,53 +71,19 @@ def closed_form_weights(r: int, s: int, weights: np.ndarray) -> np.ndarray:
 
 
 def even(r: int, s: int, T: int, alpha: float) -> float:
-    """Return beta of Proposition 7.3.
-
-    Parameters
-    ----------
-    r : int
-        Invariant features of a task.
-    s : int
-        Shared ones of them.
-    T : int
-        Number of tasks.
-    alpha : float
-        Weight of the shared features.
-    """
+    """Return beta of Proposition 7.3."""
     return min(1.0, (r - alpha * s) / (T * (r - s)))
 
 
 def fine_tuned(T: int, s: int, radius: float) -> float:
-    """Return sqrt(beta) of Proposition F.9.
-
-    Parameters
-    ----------
-    T : int
-        Number of tasks.
-    s : int
-        Shared features.
-    radius : float
-        Radius gamma of fine-tuning.
-    """
+    """Return sqrt(beta) of Proposition F.9."""
     return min(1.0, math.sqrt(1 / T) + radius / math.sqrt(s))
 
 
 def pairs(mixture: Mixture, tasks: Tensor, stream: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw z and z^+ of positive pairs by their task (F.35-F.37).
 
-    Parameters
-    ----------
-    mixture : Mixture
-        Sizes of the features.
-    tasks : Tensor of shape (n,)
-        Task of each pair.
-    stream : torch.Generator
-        Generator that they are drawn from.
-
-    Returns
-    -------
-    tuple[Tensor, Tensor]
-        z and z^+, (n, d) each.
+    tasks (n,).
     """
     s, n_private, T = mixture.s, mixture.r - mixture.s, len(mixture.weights)
     n = len(tasks)
@@ -161,16 +115,7 @@ def minimise_contrastive_loss(x: Tensor, other: Tensor, r: int, steps: int = 300
     The loss is convex in it: accelerated projected gradient, with its step found by halving. No use
     is made of Lemma F.3.
 
-    Parameters
-    ----------
-    x : Tensor of shape (n, d)
-        Samples.
-    other : Tensor of shape (n, d)
-        Their positives. The negative's mean is that of x.
-    r : int
-        Bound on the trace.
-    steps : int
-        Largest number of steps.
+    x (n, d), other (n, d).
     """
     far = other - x.mean(0)
     d = x.shape[1]
@@ -213,14 +158,7 @@ def project_to_ball(W: Tensor, centre: Tensor, radius: float) -> Tensor:
 
     By projecting on each in turn.
 
-    Parameters
-    ----------
-    W : Tensor of shape (k, d)
-        Matrix that is projected.
-    centre : Tensor of shape (k, d)
-        Centre of the ball.
-    radius : float
-        Its radius.
+    W (k, d), centre (k, d).
     """
     for _ in range(20):
         left, values, right = torch.linalg.svd(W, full_matrices=False)
@@ -237,18 +175,7 @@ def fine_tune(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int
 
     (F.104, F.105), by projected gradient.
 
-    Parameters
-    ----------
-    start : Tensor of shape (k, d)
-        W*.
-    x : Tensor of shape (n, d)
-        Samples.
-    other : Tensor of shape (n, d)
-        Their positives.
-    radius : float
-        Largest |W - W*|_F.
-    steps : int
-        Number of steps.
+    start (k, d), x (n, d), other (n, d).
     """
     far = other - x.mean(0)
     W = start.clone()
@@ -267,14 +194,7 @@ def risk(scale: Tensor, m: int, stream: torch.Generator) -> float:
     labels, which is an empirical risk minimiser of F_{phi,t} (F.39) wherever all a_j > 0; the
     labels are y = u^T z with u uniform on the sphere.
 
-    Parameters
-    ----------
-    scale : Tensor of shape (r,)
-        a.
-    m : int
-        Number of labels.
-    stream : torch.Generator
-        Generator of the labelled samples.
+    scale (r,).
     """
     u = functional.normalize(
         torch.randn(PROBES, len(scale), 1, generator=stream, dtype=scale.dtype), dim=1
@@ -292,18 +212,7 @@ def complexity(
     For a label with equal weight on shared and private features, |u*| = 1, v_{t,1} = v_{t,2} = 1/2;
     (F.75) by Monte Carlo, and the leading term of (F.91).
 
-    Parameters
-    ----------
-    scale : Tensor of shape (r,)
-        a, shared features first.
-    s : int
-        Shared features.
-    m : int
-        Number of labels.
-    stream : torch.Generator
-        Generator of the Monte Carlo draws.
-    draws : int
-        Their number.
+    scale (r,).
     """
     bound = math.sqrt(0.5 / float(scale[0] ** 2) + 0.5 / float(scale[s] ** 2))
     total = math.sqrt(m) * torch.randn(draws, len(scale), generator=stream, dtype=scale.dtype)
@@ -323,14 +232,7 @@ def remainder(scale: Tensor) -> float:
 def of_features(scale: Tensor, mixture: Mixture, task: int) -> Tensor:
     """Return the scales of the features of a task, (r,), shared ones first.
 
-    Parameters
-    ----------
-    scale : Tensor of shape (T + 1,)
-        Scales of alpha and alpha_t.
-    mixture : Mixture
-        Sizes of the features.
-    task : int
-        Index of the task.
+    scale (T + 1,).
     """
     return torch.cat(
         [scale[:1].expand(mixture.s), scale[task + 1 : task + 2].expand(mixture.r - mixture.s)]
@@ -341,17 +243,6 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Res
     """Measure the features that the minimiser keeps of each seed's sample of the mixture.
 
     Weights are compared with Lemma F.3; probes are trained on the closed form.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        The mixture.
-    cell : Cell
-        Cell with the name of the mixture.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list[int]
-        Seeds of the samples.
     """
     r, s, T = mixture.r, mixture.s, len(mixture.weights)
     n_private, weights = r - s, np.array(mixture.weights) / sum(mixture.weights)

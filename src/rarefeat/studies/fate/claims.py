@@ -113,19 +113,7 @@ def diverged(*tables: pd.DataFrame) -> dict[str, int]:
 def cell_measurements(
     study: str, regime: dict[str, Any], rows: pd.DataFrame, looked: int
 ) -> Iterator[Measurement]:
-    """Measure the claims that need one cell alone.
-
-    Parameters
-    ----------
-    study : str
-        Name of the study.
-    regime : dict
-        Values on the axes.
-    rows : DataFrame
-        Replicas of the cell, with the seed as index.
-    looked : int
-        Step after which a replica learns late.
-    """
+    """Measure the claims that need one cell alone."""
     late = rows["learned_at"] > looked
     learned = rows["learned_at"].notna()
     decided_late = rows["learned_at"] > DECIDED_BY
@@ -178,21 +166,7 @@ def censored_steps(table: pd.DataFrame) -> pd.Series:
 def predictor_measurements(
     grids: Mapping[str, pd.DataFrame], studies: Mapping[str, LearningStudy]
 ) -> Iterator[Measurement]:
-    """Measure how often each predictor without a fitted constant is right about late or never.
-
-    Parameters
-    ----------
-    grids : mapping
-        Replicas of the grids that share their seeds, by study.
-    studies : mapping
-        Studies by name.
-
-    Yields
-    ------
-    Measurement
-        Fraction of points predicted rightly minus that of the best answer for each decay, or of the
-        border, by seed; of all grids together, and of each.
-    """
+    """Measure how often each predictor without a fitted constant is right about late or never."""
     tables, fresh_leaks = {}, mean_leaks(grids, studies)
     for name, table in grids.items():
         table = table[~(table["learned_at"] <= studies[name].looked)]
@@ -244,14 +218,7 @@ def mean_leaks(
 def critical_samples(study: LearningStudy, table: pd.DataFrame, leaks: np.ndarray) -> np.ndarray:
     """Compute the critical sample of each replica; the norm grows as decay takes.
 
-    Parameters
-    ----------
-    study : LearningStudy
-        The study.
-    table : DataFrame of n rows
-        Replicas.
-    leaks : ndarray of shape (n,)
-        Mean of A_i.
+    leaks (n,).
     """
     margins = table["lambda"].to_numpy() - leaks
     q = cooccurrence(study.data, table["eps_min"].to_numpy())

@@ -81,17 +81,7 @@ def compare_removals(mechanism: pd.DataFrame, removal: pd.DataFrame) -> pd.DataF
 
 
 def paired_interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
-    """Return the mean of differences by seed and its 95 % interval, as columns.
-
-    Parameters
-    ----------
-    name : str
-        First part of the columns.
-    difference : Series
-        Differences by seed; seeds that one side lacks are left out.
-    kind : str
-        Kind of quantity (`claims.verdict`).
-    """
+    """Return the mean of differences by seed and its 95 % interval, as columns."""
     estimate = estimate_mean(difference.dropna())
     low, high = confidence_bounds(estimate, 0.025, kind)
     return {name: estimate.value, f"{name}_ci_low": low, f"{name}_ci_high": high}

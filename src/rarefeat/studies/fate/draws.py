@@ -82,21 +82,7 @@ def draw_latent_pairs(
 ) -> Tensor:
     """Draw latent pairs of one replica.
 
-    Parameters
-    ----------
-    n : int
-        Number of pairs; even for antithetic latents.
-    settings : CellSettings
-        Settings of the cell.
-    rng : torch.Generator
-        Generator of the replica.
-    rare : float, optional
-        Probability of the rare feature; by default that of the settings.
-
-    Returns
-    -------
-    int8 Tensor of shape (n, 2, L, d)
-        Latents of both views.
+    -> (n, 2, L, d).
     """
     probabilities = settings.activation_probabilities
     if rare is not None:
@@ -144,18 +130,7 @@ def plant_ties(pairs: Tensor, ties: Tensor, rng: torch.Generator) -> Tensor:
     It is positive with probability (1 + sum_j ties_j s_j) / 2, cut to [0, 1], where s_j is the sign
     of feature j: without the cut its mean product with s_j is ties_j.
 
-    Parameters
-    ----------
-    pairs : int8 Tensor of shape (n, 2, L, d)
-        Latents of both views.
-    ties : Tensor of shape (d - 1,)
-        Result of `sign_ties`.
-    rng : torch.Generator
-        Generator of the signs.
-
-    Returns
-    -------
-    int8 Tensor of shape (n, 2, L, d)
+    pairs (n, 2, L, d), ties (d - 1,) -> (n, 2, L, d).
     """
     signs = aggregated_sign(pairs[:, 0, :, :-1]).double()
     uniform = torch.rand(len(pairs), generator=rng, dtype=torch.float64)
@@ -205,14 +180,7 @@ class TrainingSample:
     def visit(self, s: int, pairs: Tensor, rng: torch.Generator) -> Tensor:
         """Return pairs of a seed with what is drawn at every visit.
 
-        Parameters
-        ----------
-        s : int
-            Index of the seed.
-        pairs : int8 Tensor of shape (n, 2, L, d)
-            Latents of both views.
-        rng : torch.Generator
-            Generator of what is drawn.
+        pairs (n, 2, L, d).
         """
         match self.settings.latents:
             case "new_signs":
@@ -230,12 +198,7 @@ class TrainingSample:
         Where no pair comes back, FRESH_SAMPLE pairs are drawn. The last pairs that do not fill a
         batch are left out.
 
-        Yields
-        ------
-        indices : int64 Tensor of shape (K,)
-            Positions of the pairs in the sample.
-        latents : Tensor of shape (1, 2 K, L, d)
-            The first views first.
+        -> indices (K,), latents (1, 2 K, L, d).
         """
         settings, K = self.settings, self.settings.training.K
         pairs = (

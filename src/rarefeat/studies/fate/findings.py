@@ -98,15 +98,7 @@ def describe_reuse(claims: pd.DataFrame) -> str:
 
 
 def change(row: Mapping, other: str) -> str:
-    """Classify a paired difference: fewer, more, alike (less than LEAST apart) or unclear.
-
-    Parameters
-    ----------
-    row : mapping
-        Row of `fate_mechanism`.
-    other : str
-        First part of the columns of the difference.
-    """
+    """Classify a paired difference: fewer, more, alike (less than LEAST apart) or unclear."""
     low, high = row[f"{other}_ci_low"], row[f"{other}_ci_high"]
     if high < 0:
         return "fewer"

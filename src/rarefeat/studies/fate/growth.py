@@ -92,32 +92,7 @@ def measure_neuron_growth(
     noise: torch.Generator,
     n: int,
 ) -> NeuronGrowth:
-    """Measure the growth of the rare feature in every neuron of one replica.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Functions of a training step.
-    state : TrainState
-        State of the replica (S = 1).
-    config : StepConfig
-        Batch size and temperature.
-    sigma : float
-        Standard deviation of the noise of a token.
-    d : int
-        Number of features; the rare one is the last.
-    passes : iterable of iterators
-        For each pass the positions of the pairs of a batch, and their latents of shape
-        (1, 2 K, L, d).
-    noise : torch.Generator
-        Generator of the noise of the tokens.
-    n : int
-        Pairs of the sample; 0 where none comes back.
-
-    Returns
-    -------
-    NeuronGrowth
-    """
+    """Measure the growth of the rare feature in every neuron of one replica."""
     K, m = config.K, state.weights.shape[1]
     without = state.weights.clone()
     without[..., d - 1] = 0

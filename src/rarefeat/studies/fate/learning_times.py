@@ -49,20 +49,7 @@ def log_margin_after(
 ) -> np.ndarray:
     """Compute the log of cosine over gate some steps after `looked`, by the linear model.
 
-    Parameters
-    ----------
-    state : StateAtMeasurement
-        State of n replicas.
-    eta : float
-        Learning rate.
-    steps : float or ndarray of shape (n_steps,)
-        Steps after `looked`.
-
-    Returns
-    -------
-    ndarray of shape (n,) or (n, n_steps)
-        Log margin; positive where the gate is open for samples of the feature. The growth is cut
-        at e^30, long after the feature is learned.
+    steps (n_steps,) -> (n,) or (n, n_steps).
     """
     steps = np.asarray(steps, dtype=float)
     column = (slice(None),) + (None,) * steps.ndim
@@ -90,21 +77,7 @@ def median_learning_step(
 ) -> np.ndarray:
     """Compute the step at which the model gives a probability of a half.
 
-    Parameters
-    ----------
-    state : StateAtMeasurement
-        State of n replicas.
-    eta : float
-        Learning rate.
-    looked : int
-        Step of the state.
-    constants : LogisticFit
-        Its centre is the log margin at which half of the replicas have learned.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Training step; NaN where the model never reaches a half.
+    -> (n,).
     """
     above = log_margin_after(state, eta, STEPS) >= constants.centre
     return np.where(above.any(1), looked + STEPS[above.argmax(1)], np.nan)

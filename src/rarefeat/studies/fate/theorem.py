@@ -19,41 +19,14 @@ def bennett(u: np.ndarray | float) -> np.ndarray | float:
 def exceedance_bound(
     N: np.ndarray | float, q: float, largest: float, margin: float
 ) -> np.ndarray | float:
-    """Bound the probability that the mean of N contributions exceeds its expectation by a margin.
-
-    Parameters
-    ----------
-    N : float or ndarray
-        Training pairs.
-    q : float
-        Largest probability that a contribution is not 0.
-    largest : float
-        Largest contribution.
-    margin : float
-        Distance from the expectation, above 0.
-    """
+    """Bound the probability that the mean of N contributions exceeds its expectation by a margin."""
     return np.exp(-N * q * bennett(margin / (q * largest)))
 
 
 def critical_sample(
     m: int, q: float, largest: float, margin: np.ndarray | float
 ) -> np.ndarray | float:
-    """Compute the N from which on the bound over all m neurons is below 1.
-
-    Parameters
-    ----------
-    m : int
-        Neurons.
-    q, largest : float
-        As in `exceedance_bound`.
-    margin : float or ndarray
-        g minus the mean of A_i.
-
-    Returns
-    -------
-    float or ndarray
-        Infinite where the margin is not above 0: the feature then comes late from any data.
-    """
+    """Compute the N from which on the bound over all m neurons is below 1."""
     u = np.maximum(margin, 1e-12) / (q * largest)
     return np.where(np.asarray(margin) > 0, np.log(m) / (q * bennett(u)), np.inf)
 
@@ -65,21 +38,7 @@ def cooccurrence(data: Data, eps_min: np.ndarray | float) -> np.ndarray | float:
 
 
 def crossing_time(start: float, rate: float, kick: float, gate: float, eta: float) -> float:
-    """Compute when x' = eta (rate x + kick) reaches the gate; infinite if it never does.
-
-    Parameters
-    ----------
-    start : float
-        x at time 0, below the gate.
-    rate : float
-        A_i - g.
-    kick : float
-        k_i, at least 0.
-    gate : float
-        Cosine at which the gate opens.
-    eta : float
-        Learning rate.
-    """
+    """Compute when x' = eta (rate x + kick) reaches the gate; infinite if it never does."""
     if rate == 0:
         return (gate - start) / (eta * kick) if kick else np.inf
     ratio = (gate + kick / rate) / (start + kick / rate) if start + kick / rate else np.inf
@@ -88,36 +47,13 @@ def crossing_time(start: float, rate: float, kick: float, gate: float, eta: floa
 
 
 def memory(K: int, eta: float, rate: float) -> float:
-    """Compute the fresh pairs whose fixed mean would move x as far as fresh pairs do.
-
-    Parameters
-    ----------
-    K : int
-        Pairs of a batch.
-    eta : float
-        Learning rate.
-    rate : float
-        g minus the mean of A_i.
-    """
+    """Compute the fresh pairs whose fixed mean would move x as far as fresh pairs do."""
     return 2 * K / (eta * rate)
 
 
 def waiting_time(eta: float, rate: float, spread: float, gate: float) -> float:
     """Compute the mean time in which fresh pairs first carry |x| to the gate.
 
-    Parameters
-    ----------
-    eta : float
-        Learning rate.
-    rate : float
-        g minus the mean of A_i.
-    spread : float
-        Stationary standard deviation of x, well below the gate.
-    gate : float
-        Cosine at which the gate opens.
-
-    References
-    ----------
     Kramers (1940), for an Ornstein-Uhlenbeck process and both signs.
     """
     scale = spread / gate

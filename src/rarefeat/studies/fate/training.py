@@ -66,25 +66,7 @@ def measure_gate_opening(
 ) -> dict[str, float]:
     """Measure for which samples the neuron nearest to the rare feature has an open gate.
 
-    Parameters
-    ----------
-    settings : CellSettings
-        Settings of the cell.
-    state : TrainState
-        State of the replica (S = 1).
-    simulator : ReducedSimulator
-        Simulator of one replica.
-    trained : Tensor of shape (n, L, d)
-        First views of the training pairs; empty where every step has fresh ones.
-    rng : torch.Generator
-        Generator of the fresh pairs and of the noise.
-
-    Returns
-    -------
-    dict of str to float
-        `count`, the training pairs with the feature; `opened_trained`, `opened_fresh` and
-        `opened_without`, the fraction of training samples with the feature, of fresh samples with
-        it and of fresh samples without it for which the gate is open. NaN without such samples.
+    trained (n, L, d).
     """
     nearest = nearest_neuron(state, simulator)
     samples, count = {}, float("nan")
@@ -137,25 +119,7 @@ def measure_growth(
     s: int,
     seed: int,
 ) -> NeuronGrowth:
-    """Measure the growth of the rare feature in a replica, as means over PASSES of its sample.
-
-    Parameters
-    ----------
-    settings : CellSettings
-        Settings of the cell.
-    kernel : Kernel
-        Functions of a training step of one replica.
-    state : TrainState
-        State of the replica (S = 1).
-    config : PerReplicaStepConfig
-        Batch size and temperature.
-    sample : TrainingSample
-        Samples of all replicas.
-    s : int
-        Index of the seed in `sample`.
-    seed : int
-        Seed of the replica.
-    """
+    """Measure the growth of the rare feature in a replica, as means over PASSES of its sample."""
     rng = generator(settings.draws, seed, "looked")
     passes = (sample.iter_pass(s, rng) for _ in range(PASSES))
     n = settings.N if settings.comes_back else 0
@@ -166,16 +130,7 @@ def measure_growth(
 def remove_pairs(settings: CellSettings, pairs: Tensor, growth: NeuronGrowth, seed: int) -> Tensor:
     """Return the pairs of a replica with the rare feature taken out of those of the removal.
 
-    Parameters
-    ----------
-    settings : CellSettings
-        Settings of the cell, which say how many pairs, and whether the top ones or random ones.
-    pairs : int8 Tensor of shape (N, 2, L, d)
-        Training pairs.
-    growth : NeuronGrowth
-        Growth that the top pairs are chosen by.
-    seed : int
-        Seed of the replica.
+    pairs (N, 2, L, d).
     """
     which, k = settings.removal
     if which == "top":
@@ -200,29 +155,6 @@ def train_until_learned(
     every evaluation since. A replica ends when it has also had a cosine above PURE_COSINE for
     `hold_steps` steps, or at step T. Replicas with the same seed see the same tokens. The result of
     a replica does not depend on the others.
-
-    Parameters
-    ----------
-    settings : CellSettings
-        Settings of the cell.
-    regimes : list of DecayAndScale
-        Weight decay and bias scale of each regime.
-    eval_interval : int
-        Steps between two evaluations; config key `every`.
-    hold_steps : int
-        Steps after which a replica that keeps the feature ends; 0 to train all replicas to T.
-        Config key `hold`.
-    measure_step : int
-        Step at which leak and kick are measured, before which no replica ends; config key `looked`.
-    seeds : list of int
-        Seeds.
-    label : str
-        Label of the progress display.
-
-    Returns
-    -------
-    list of dict
-        One row per replica, sorted by bias scale, decay and seed (`tables.FATE`).
     """
     data, training = settings.data, settings.training
 

@@ -50,19 +50,7 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
 def select_metric(
     errors: pd.DataFrame, metric: str, labels: Labels, k: int | None = None
 ) -> pd.DataFrame:
-    """Return the values of a metric by (k, s_dag), one column for each seed.
-
-    Parameters
-    ----------
-    errors : DataFrame
-        `fine_labels_errors`.
-    metric : str
-        Name of the metric.
-    labels : Labels
-        Kind of labels.
-    k : int, optional
-        Subclasses of a superclass; all by default.
-    """
+    """Return the values of a metric by (k, s_dag), one column for each seed."""
     rows = errors[(errors["metric"] == metric) & (errors["labels"] == labels.label)]
     if k is not None:
         rows = rows[rows["k"] == k]

@@ -66,24 +66,7 @@ class ContrastiveEncoder(NamedTuple):
 def draw_partners(
     pair: Pair, data: HierarchicalData, first: Patches, generators: Generators
 ) -> Patches:
-    """Draw the second sample of each positive pair.
-
-    Parameters
-    ----------
-    pair : {"views", "subclass", "superclass"}
-        Kind of positive pair.
-    data : HierarchicalData
-        Distribution of the samples.
-    first : Patches
-        First samples, in the order of their subclasses.
-    generators : list of torch.Generator
-        Generator of each replica.
-
-    Returns
-    -------
-    Patches
-        Second samples, in the order of the first ones.
-    """
+    """Draw the second sample of each positive pair."""
     if pair == "views":
         return first
     n = first.feature.shape[1]
@@ -199,20 +182,7 @@ def embed_samples(
 ) -> Tensor:
     """Compute the embeddings f(X) of samples.
 
-    Parameters
-    ----------
-    encoder : ContrastiveEncoder
-        Encoders of S replicas.
-    data : HierarchicalData
-        Distribution of the samples.
-    patches : Patches
-        n samples of S replicas.
-    generators : list of torch.Generator
-        Generators of the noise.
-
-    Returns
-    -------
-    Tensor of shape (S, n, m), float64
+    -> (S, n, m).
     """
     pre = pre_activations(add_noise(data, patches, generators), encoder.weights)
     return embed(pre, encoder.bias).double()
@@ -244,17 +214,7 @@ def cosine_to_kind(embedding: Tensor, k: int) -> dict[str, Tensor]:
     Fine labels separate samples within a subclass from those across subclasses, coarse labels those
     of a superclass from those across superclasses.
 
-    Parameters
-    ----------
-    embedding : Tensor of shape (S, n, m)
-        Embeddings of samples in the order of their subclasses.
-    k : int
-        Subclasses of a superclass.
-
-    Returns
-    -------
-    dict of str to Tensor of shape (S,)
-        `within_subclass`; `within_superclass`, across its subclasses; `across` superclasses.
+    embedding (S, n, m) -> (S,).
     """
     n = embedding.shape[1]
     unit = torch.nn.functional.normalize(embedding - embedding.mean(1, keepdim=True), dim=-1)
@@ -283,28 +243,6 @@ def measure_arm(
     """Return metrics and linear heads of one arm.
 
     The samples of heads and tests are those of the supervised networks.
-
-    Parameters
-    ----------
-    data : HierarchicalData
-        Distribution of the samples.
-    encoder : ContrastiveEncoder
-        Encoders of the arm.
-    seeds : list of int
-        Seeds of the replicas.
-    tests : int
-        Number of easy, and of hard, test samples.
-    heads : LinearHeadSettings
-        Samples, penalties and fractions of hard samples of the heads.
-    draws : str
-        Namespace of the random streams.
-
-    Returns
-    -------
-    metrics : list of dict
-        Rows seed, metric, value.
-    heads : list of dict
-        Rows of `metrics.probe_errors`, by seed.
     """
     sizes = {"probe": heads.samples, "tests": tests}
     embeddings = {

@@ -24,17 +24,7 @@ DRAWS = "fine_labels"
 
 
 def streams(purpose: str, seeds: list[int], draws: str = DRAWS) -> Generators:
-    """Make a generator for each replica.
-
-    Parameters
-    ----------
-    purpose : str
-        Name of the stream; renaming it changes all draws.
-    seeds : list of int
-        Seed of each replica.
-    draws : str
-        Namespace of the streams.
-    """
+    """Make a generator for each replica."""
     return [generator(draws, seed, purpose) for seed in seeds]
 
 
@@ -64,18 +54,7 @@ def subclasses(k: int, n: int) -> Tensor:
 def draw_uniforms(n: int, P: int, generators: Generators) -> Tensor:
     """Draw a uniform number for each patch.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    P : int
-        Patches of a sample.
-    generators : list of torch.Generator
-        Generator of each replica.
-
-    Returns
-    -------
-    Tensor of shape (S, n, P)
+    -> (S, n, P).
     """
     return torch.stack([torch.rand(n, P, generator=rng) for rng in generators])
 
@@ -86,22 +65,7 @@ def draw_patch_kinds(data: EasyData, n: int, generators: Generators) -> tuple[Te
     A patch holds the common feature with probability s*/P; each of the others holds the subclass
     feature with probability s* / (P - number of common patches).
 
-    Parameters
-    ----------
-    data : EasyData
-        Distribution.
-    n : int
-        Number of samples.
-    generators : list of torch.Generator
-        Generator of each replica.
-
-    Returns
-    -------
-    common, subclass : bool Tensor of shape (S, n, P)
-
-    References
-    ----------
-    hong_fine_grained_labels, B.1, 5 (a) and (b).
+    -> common, subclass (S, n, P). hong_fine_grained_labels, B.1, 5 (a) and (b).
     """
     u = draw_uniforms(n, data.P, generators)
     share = data.s_star / data.P
@@ -112,32 +76,12 @@ def draw_patch_kinds(data: EasyData, n: int, generators: Generators) -> tuple[Te
 
 
 def draw_amplitudes(data: EasyData, n: int, generators: Generators) -> Tensor:
-    """Draw alpha, (S, n, P), with alpha^2 uniform in [1 - iota, 1 + iota].
-
-    Parameters
-    ----------
-    data : EasyData
-        Distribution.
-    n : int
-        Number of samples.
-    generators : list of torch.Generator
-        Generator of each replica.
-    """
+    """Draw alpha, (S, n, P), with alpha^2 uniform in [1 - iota, 1 + iota]."""
     return (1 + data.iota * (2 * draw_uniforms(n, data.P, generators).double() - 1)).sqrt()
 
 
 def draw_easy(data: EasyData, n: int, generators: Generators) -> Patches:
-    """Draw easy samples (B.1, 5).
-
-    Parameters
-    ----------
-    data : EasyData
-        Distribution.
-    n : int
-        Number of samples of a replica.
-    generators : list of torch.Generator
-        Generator of each replica.
-    """
+    """Draw easy samples (B.1, 5)."""
     y = subclasses(data.k, n)[:, None]
     common, subclass = draw_patch_kinds(data, n, generators)
     feature = torch.where(common, y // data.k, 2 + y)
@@ -150,15 +94,6 @@ def draw_hard(data: HierarchicalData, n: int, generators: Generators) -> Patches
     Common patches become noise. Every patch without the subclass feature is a distractor with
     probability s_dag / (P - number of subclass patches): it holds the common feature of the other
     superclass at amplitude alpha_dag. One noise patch, if any is left, is zeta*.
-
-    Parameters
-    ----------
-    data : HierarchicalData
-        Distribution.
-    n : int
-        Number of samples of a replica.
-    generators : list of torch.Generator
-        Generator of each replica.
     """
     y = subclasses(data.k, n)[:, None]
     _, subclass = draw_patch_kinds(data, n, generators)
@@ -186,20 +121,7 @@ def add_noise(
 
     Another dictionary would rotate patches and Gaussian initial weights in the same way.
 
-    Parameters
-    ----------
-    data : EasyData
-        Distribution.
-    patches : Patches
-        Samples.
-    generators : list of torch.Generator
-        Generator of each replica.
-    dtype : torch.dtype
-        Type of the result; the noise is drawn in float32.
-
-    Returns
-    -------
-    Tensor of shape (S, n, P, d)
+    -> (S, n, P, d).
     """
     _, n, P = patches.feature.shape
     x = data.sigma_zeta * torch.stack(
@@ -221,20 +143,7 @@ def add_noise(
 def classes(labels: Labels, k: int, n: int, generators: Generators) -> Tensor:
     """Return the classes of n samples in the order of their subclasses.
 
-    Parameters
-    ----------
-    labels : Labels
-        Kind of labels.
-    k : int
-        Subclasses of a superclass.
-    n : int
-        Number of samples of a replica.
-    generators : list of torch.Generator
-        Generator of each replica, used for random labels and for parts of subclasses.
-
-    Returns
-    -------
-    int64 Tensor of shape (S, n)
+    -> (S, n).
     """
     y = subclasses(k, n)
     superclass, within = y // k, y % k
@@ -255,18 +164,7 @@ def classes(labels: Labels, k: int, n: int, generators: Generators) -> Tensor:
 def members(labels: Labels, k: int, n: int) -> Tensor:
     """Return which subclasses each class has samples of.
 
-    Parameters
-    ----------
-    labels : Labels
-        Kind of labels.
-    k : int
-        Subclasses of a superclass.
-    n : int
-        Number of samples of a batch.
-
-    Returns
-    -------
-    bool Tensor of shape (G, 2 k)
+    -> (G, 2 k).
     """
     y, ids = torch.arange(2 * k), labels.ids
     index = torch.arange(labels.classes(k, n))[:, None]
@@ -284,15 +182,6 @@ def superclasses(labels: Labels, k: int, n: int) -> Tensor | None:
     """Return the superclass of each class, (G,).
 
     None if classes have samples of both.
-
-    Parameters
-    ----------
-    labels : Labels
-        Kind of labels.
-    k : int
-        Subclasses of a superclass.
-    n : int
-        Number of samples of a batch.
     """
     first, second = (half.any(-1) for half in members(labels, k, n).split(k, -1))
     return None if (first & second).any() else second.long()
@@ -301,18 +190,7 @@ def superclasses(labels: Labels, k: int, n: int) -> Tensor | None:
 def own_features(labels: Labels, k: int, n: int) -> Tensor:
     """Return which features the samples of each class hold.
 
-    Parameters
-    ----------
-    labels : Labels
-        Kind of labels.
-    k : int
-        Subclasses of a superclass.
-    n : int
-        Number of samples of a batch.
-
-    Returns
-    -------
-    bool Tensor of shape (G, F)
+    -> (G, F).
     """
     subclass = members(labels, k, n)
     common = torch.stack([half.any(-1) for half in subclass.split(k, -1)], -1)
@@ -329,25 +207,7 @@ def batches(
 ) -> Iterator[tuple[Patches, Tensor]]:
     """Yield batches of easy samples with their classes.
 
-    Parameters
-    ----------
-    data : EasyData
-        Distribution.
-    labels : Labels
-        Kind of labels. If every sample is a class, all batches are the first one.
-    N : int
-        Samples of a batch.
-    T : int
-        Number of batches.
-    generators, label_generators : list of torch.Generator
-        Generators of samples and of labels, one for each replica.
-
-    Yields
-    ------
-    patches : Patches
-        Samples.
-    classes : int64 Tensor of shape (S, N)
-        Their classes.
+    -> classes (S, N).
     """
     is_fixed = labels.kind == "sample"
     for t in range(T):

@@ -48,21 +48,7 @@ class StepDiagnostics(NamedTuple):
 def initialise(
     classes: int, d: int, detectors: Detectors, sigma_0: float, generator: torch.Generator
 ) -> Network:
-    """Draw w(0) ~ N(0, sigma_0^2 I_d), with b(0) = -threshold sigma_0.
-
-    Parameters
-    ----------
-    classes : int
-        Number G of classes.
-    d : int
-        Dimension of a patch.
-    detectors : Detectors
-        Neurons of a class, and their threshold.
-    sigma_0 : float
-        Standard deviation of the initial weights.
-    generator : torch.Generator
-        Generator of the replica.
-    """
+    """Draw w(0) ~ N(0, sigma_0^2 I_d), with b(0) = -threshold sigma_0."""
     n = classes * detectors.m
     weights = sigma_0 * torch.randn(n, d, generator=generator)
     owner = torch.arange(classes).repeat_interleave(detectors.m)
@@ -104,27 +90,7 @@ def step(
 ) -> tuple[Network, StepDiagnostics]:
     """Take one step, eq. (16) and (18).
 
-    Parameters
-    ----------
-    network : Network
-        Network before the step.
-    learner : Learner
-        Learning rate and kappa_b.
-    x : Tensor of shape (N, P, d)
-        Samples.
-    classes : int64 Tensor of shape (N,)
-        Classes of the samples; their superclasses with `tune`.
-    noise : bool Tensor of shape (N, P)
-        True for patches without a feature.
-    tune : Tensor of shape (G,), optional
-        Superclass of each class, to fine-tune by the maximum rule.
-
-    Returns
-    -------
-    Network
-        Network after the step.
-    StepDiagnostics
-        Diagnostics of the step.
+    x (N, P, d), classes (N,), noise (N, P), tune (G,).
     """
     N, P = x.shape[:2]
     outputs = activations(network, x)
@@ -152,30 +118,7 @@ def train(
 
     Neurons that cannot be active keep their weights, and are left out of the products.
 
-    Parameters
-    ----------
-    network : Network
-        Initial network.
-    data : EasyData
-        Distribution of the samples.
-    learner : Learner
-        Learning rate and kappa_b.
-    batches : iterable of (Tensor, Tensor, Tensor)
-        Samples, classes and noise patches, see `step`.
-    tune : Tensor of shape (G,), optional
-        See `step`.
-
-    Returns
-    -------
-    Network
-        Network at the end.
-    StepDiagnostics
-        Diagnostics, stacked over the steps.
-
-    Raises
-    ------
-    RarefeatError
-        If responses are no longer finite.
+    tune (G,).
     """
     rows = []
     for t, (x, classes, noise) in enumerate(batches):
@@ -196,15 +139,6 @@ def summarise(initial: Network, trained: Network, data: EasyData) -> DetectorSta
     """Return the state of the scalar simulator that describes a network (S = 1).
 
     For each class and feature, means over the detectors S(v) at t = 0.
-
-    Parameters
-    ----------
-    initial : Network
-        Network at t = 0.
-    trained : Network
-        Network at a later step.
-    data : EasyData
-        Distribution of the samples.
     """
     features = data.features
     threshold = -initial.bias[0].item()

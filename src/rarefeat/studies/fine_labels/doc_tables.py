@@ -35,23 +35,7 @@ def errors(table: pd.DataFrame) -> pd.DataFrame:
 def crossing_rows(
     supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return quantities of contrastive encoders and of supervised networks, by seed.
-
-    Parameters
-    ----------
-    supervised : DataFrame
-        `fine_labels_heads`.
-    encoders : DataFrame
-        `fine_labels_crossing`.
-    heads : DataFrame
-        `fine_labels_crossing_heads`.
-
-    Returns
-    -------
-    DataFrame
-        Errors of linear heads that were fitted on easy samples alone, and metrics of encoders;
-        for supervised networks `pair` is "labels" and `arm` the kind of labels.
-    """
+    """Return quantities of contrastive encoders and of supervised networks, by seed."""
     labels = supervised["labels"].where(supervised["labels"] != COARSE, "coarse")
     is_fine = labels == "subclass-" + supervised["k"].astype(str)
     networks = supervised.assign(pair="labels", arm=labels.where(~is_fine, "fine"))
@@ -74,13 +58,7 @@ def crossing_rows(
 
 
 def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
-    """Return the means of `crossing_rows` over seeds with their intervals.
-
-    Parameters
-    ----------
-    supervised, encoders, heads : DataFrame
-        See `crossing_rows`.
-    """
+    """Return the means of `crossing_rows` over seeds with their intervals."""
     keys = ["k", "pair", "arm", "quantity"]
     rows = [
         (*key, *student_interval(group["value"].to_numpy(), inside=RANGES.get(key[-1], UNBOUNDED)))
@@ -96,18 +74,6 @@ def granularity(summary: pd.DataFrame) -> pd.DataFrame:
     Manual labels are given at every checkpoint. The nearest row is that of the same kind of labels
     and the nearest granularity, classes in pretraining for each class of the coarse task, as a
     ratio.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        `STUDY_summary`.
-
-    Returns
-    -------
-    DataFrame
-        Rows by kind of labels and classes, with `printed_classes`, the G of the row of Table 1;
-        `printed`, its error minus that of its baseline (%); and `direction` of the difference here
-        in comparison with the printed one.
     """
     kind = summary["labels"].str.partition("-")[0]
     rows = summary[

@@ -125,15 +125,7 @@ def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 
 def summarise_crossing(rows: pd.DataFrame, biased: str) -> str:
-    """Say in one line whether views are shown to serve hard samples with a bias alone.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Errors of encoders of two views at the largest k.
-    biased : str
-        Arm with a bias; `dense` has none.
-    """
+    """Say in one line whether views are shown to serve hard samples with a bias alone."""
     column = ["value"] if "value" in rows else ["ci_low", "ci_high"]
     most, least = (rows.groupby("arm")[column].agg(end) for end in ("max", "min"))
     both = {biased, "dense"} <= set(most.index)

@@ -30,14 +30,7 @@ SAMPLERS = {"easy": draw_easy, "hard": draw_hard}
 def rows_by_seed(seeds: list[int], keys: Mapping, values: Tensor) -> list[dict]:
     """Return a row for each replica.
 
-    Parameters
-    ----------
-    seeds : list of int
-        Seeds of the S replicas.
-    keys : mapping
-        Columns that all rows have.
-    values : Tensor of shape (S,)
-        The column `value`.
+    values (S,).
     """
     return [
         {**keys, "seed": seed, "value": value}
@@ -53,28 +46,7 @@ def error_rows(
     s_dag: list[float],
     draws: str = DRAWS,
 ) -> list[dict]:
-    """Return growth and, if every class has a superclass, errors by the maximum rule.
-
-    Parameters
-    ----------
-    replicas : TrainedReplicas
-        Trained networks.
-    hierarchy : HierarchicalData
-        Distribution of the samples.
-    learner : Learner
-        Network and training.
-    tests : int
-        Number of easy, and of hard, test samples.
-    s_dag : list of float
-        Expected numbers of distracting patches.
-    draws : str
-        Namespace of the random streams.
-
-    Returns
-    -------
-    list of dict
-        Rows s_dag, metric, seed, value.
-    """
+    """Return growth and, if every class has a superclass, errors by the maximum rule."""
     values_of = {(name, hierarchy.s_dag): values for name, values in growth(replicas).items()}
     if replicas.superclass is not None:
         values_of |= errors(replicas, hierarchy, learner, tests, s_dag, draws)
@@ -95,15 +67,7 @@ def errors(
 ) -> dict[tuple[str, float], Tensor]:
     """Compute errors on easy samples and, for every s_dag, on hard samples.
 
-    Parameters
-    ----------
-    replicas, hierarchy, learner, tests, s_dag, draws
-        See `error_rows`.
-
-    Returns
-    -------
-    dict of (str, float) to Tensor of shape (S,)
-        Values by metric and s_dag.
+    -> (S,).
     """
     k, superclass, primary = hierarchy.k, replicas.superclass, hierarchy.s_dag
     values: dict[tuple[str, float], Tensor] = {}
@@ -187,26 +151,7 @@ def head_rows(
     tests: int,
     draws: str = DRAWS,
 ) -> list[dict]:
-    """Return errors of linear heads on the frozen detectors.
-
-    Parameters
-    ----------
-    replicas : TrainedReplicas
-        Trained networks.
-    hierarchy : HierarchicalData
-        Distribution of the samples.
-    heads : LinearHeadSettings
-        Samples, penalties and fractions of hard samples of the heads.
-    tests : int
-        Number of easy, and of hard, test samples.
-    draws : str
-        Namespace of the random streams.
-
-    Returns
-    -------
-    list of dict
-        A row for each seed, penalty and fraction of hard samples.
-    """
+    """Return errors of linear heads on the frozen detectors."""
     samples = [
         sampler(hierarchy, size, streams(f"{kind} {purpose}", replicas.seeds, draws))
         for purpose, size in (("probe", heads.samples), ("tests", tests))
@@ -236,28 +181,7 @@ def noise_rows(
     ridge: list[float],
     draws: str = DRAWS,
 ) -> tuple[list[dict], list[dict]]:
-    """Return errors of the networks, and of a linear model on summed patches, in noise (B.2).
-
-    Parameters
-    ----------
-    replicas : TrainedReplicas
-        Trained networks.
-    hierarchy : HierarchicalData
-        Distribution of the samples.
-    noise : Noise
-        Numbers of patches and samples, and the standard deviation of the noise.
-    ridge : list of float
-        Penalties of the linear model.
-    draws : str
-        Namespace of the random streams.
-
-    Returns
-    -------
-    network : list of dict
-        Rows of the table of errors.
-    heads : list of dict
-        Rows of the table of heads.
-    """
+    """Return errors of the networks, and of a linear model on summed patches, in noise (B.2)."""
     data = EasyData(**hierarchy.easy.model_dump() | {"P": noise.P, "sigma_zeta": noise.sigma_zeta})
     k, heads, network = data.k, [], []
     signs = metrics.signs(k, noise.samples)

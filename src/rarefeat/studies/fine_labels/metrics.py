@@ -22,22 +22,7 @@ def truth(k: int, n: int) -> Tensor:
 def superclass_error(scores: Tensor, superclass: Tensor, k: int) -> Tensor:
     """Compute the fraction of samples with Fhat_y <= Fhat_y'; ties are errors.
 
-    Parameters
-    ----------
-    scores : Tensor of shape (S, n, G)
-        Outputs F_c(X) of the heads.
-    superclass : Tensor of shape (G,)
-        Superclass of each class.
-    k : int
-        Subclasses of a superclass.
-
-    Returns
-    -------
-    Tensor of shape (S,)
-
-    References
-    ----------
-    hong_fine_grained_labels, Theorems 5.1 and 5.2.
+    scores (S, n, G), superclass (G,) -> (S,). hong_fine_grained_labels, Theorems 5.1 and 5.2.
     """
     fhat, _ = strongest(scores, superclass)
     y = truth(k, scores.shape[1]).expand(scores.shape[:2])[..., None]
@@ -65,18 +50,7 @@ def on_diagonal(values: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
 def growth_ratio(displacement: Tensor, detectors: Tensor, features: Tensor) -> Tensor:
     """Compute the mean A of subclass over the mean A of common features.
 
-    Parameters
-    ----------
-    displacement : Tensor of shape (..., G, F)
-        A.
-    detectors : Tensor of shape (S, G, F)
-        |S(v)|; features without a detector are left out.
-    features : bool Tensor of shape (G, F)
-        Features that classes have samples of.
-
-    Returns
-    -------
-    Tensor of shape (...)
+    displacement (..., G, F), detectors (S, G, F), features (G, F) -> (...).
     """
     has_detector = on_diagonal((detectors > 0).expand_as(displacement), features)
     common, subclass = (
@@ -111,18 +85,7 @@ def predicted_hard_error(
 
     Against a subclass, the strongest group of the other superclass at the mean amplitude counts.
 
-    Parameters
-    ----------
-    state : DetectorState
-        Detectors of S replicas.
-    data : HierarchicalData
-        Distribution of the samples.
-    superclass : Tensor of shape (G,)
-        Superclass of each class.
-
-    Returns
-    -------
-    Tensor of shape (S,)
+    superclass (G,) -> (S,).
     """
     k = data.k
     projection, negative_bias = state.projection, state.negative_bias
@@ -161,19 +124,7 @@ def ridge_heads(
 
     v is the summed variance of the features, so that the penalty does not depend on their scale.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, p)
-        Inputs.
-    labels : Tensor of shape (n,)
-        Targets.
-    penalties : list of float
-        Penalties; 0 for the least squares solution of smallest norm.
-
-    Returns
-    -------
-    list of (Tensor of shape (p,), Tensor)
-        Head and intercept for each penalty.
+    features (n, p), labels (n,) -> (p,).
     """
     is_used = (features != 0).any(0)  # a neuron that is never active has weight 0 in all solutions
     x, y = features[:, is_used], labels - labels.mean()
@@ -194,14 +145,7 @@ def ridge_heads(
 def head_error(head: tuple[Tensor, Tensor], features: Tensor, labels: Tensor) -> float:
     """Compute the fraction of samples on the wrong side of 0, or on it.
 
-    Parameters
-    ----------
-    head : (Tensor of shape (p,), Tensor)
-        Weights and intercept.
-    features : Tensor of shape (n, p)
-        Inputs.
-    labels : Tensor of shape (n,)
-        -1 or 1.
+    head (p,), features (n, p), labels (n,).
     """
     weights, intercept = head
     return ((features @ weights + intercept) * labels <= 0).double().mean().item()
@@ -215,19 +159,7 @@ def signs(k: int, n: int) -> Tensor:
 def mix_samples(easy: Tensor, hard: Tensor, share: float, k: int) -> tuple[Tensor, Tensor]:
     """Replace a fraction of the easy samples of every subclass by hard ones.
 
-    Parameters
-    ----------
-    easy, hard : Tensor of shape (n, p)
-        Inputs.
-    share : float
-        Fraction of hard samples, rounded to samples of a subclass.
-    k : int
-        Subclasses of a superclass.
-
-    Returns
-    -------
-    inputs : Tensor of shape (n, p)
-    signs : Tensor of shape (n,)
+    easy, hard (n, p) -> inputs (n, p), signs (n,).
     """
     per_subclass = len(easy) // (2 * k)
     is_hard = torch.arange(per_subclass) < round(share * per_subclass)
@@ -243,21 +175,7 @@ def probe_errors(
 ) -> list[dict]:
     """Compute errors of linear heads on easy and hard samples.
 
-    Parameters
-    ----------
-    train, test : pair of Tensor of shape (n, p)
-        Inputs of easy and of hard samples.
-    k : int
-        Subclasses of a superclass.
-    penalties : list of float
-        Penalties of the heads.
-    shares : list of float
-        Fractions of hard samples that the heads are fitted on.
-
-    Returns
-    -------
-    list of dict
-        Rows penalty, hard_share, easy, hard.
+    train, test (n, p).
     """
     rows = []
     for share in shares:
@@ -276,18 +194,7 @@ def patch_sums(data: EasyData, patches: Patches, generators: Generators) -> Tens
 
     The noise of P patches is drawn as one Gaussian, which has the distribution of their sum.
 
-    Parameters
-    ----------
-    data : EasyData
-        Distribution of the samples.
-    patches : Patches
-        n samples of S replicas.
-    generators : list of torch.Generator
-        Generator of each replica.
-
-    Returns
-    -------
-    Tensor of shape (S, n, d), float64
+    -> (S, n, d).
     """
     _, n, P = patches.feature.shape
     noise = torch.stack(
@@ -304,20 +211,7 @@ def scores_in_noise(
 
     For samples whose patches are many and loud. Otherwise as `scalar_simulator.scores`.
 
-    Parameters
-    ----------
-    state : DetectorState
-        Detectors of S replicas.
-    data : EasyData
-        Distribution of the samples.
-    patches : Patches
-        n samples of S replicas.
-    generators : list of torch.Generator
-        Generator of each replica.
-
-    Returns
-    -------
-    Tensor of shape (S, n, G)
+    -> (S, n, G).
     """
     projection, negative_bias = state.projection, state.negative_bias
     S, n, P = patches.feature.shape
@@ -335,17 +229,7 @@ def scores_in_noise(
 def smallest_change(before: DetectorState, after: DetectorState, features: Tensor) -> Tensor:
     """Compute the smallest change of a detector on the diagonal, over the mean displacement.
 
-    Parameters
-    ----------
-    before, after : DetectorState
-        Detectors of S replicas; the displacement is that of `before`.
-    features : bool Tensor of shape (G, F)
-        Features that classes have samples of.
-
-    Returns
-    -------
-    Tensor of shape (S,)
-        The smaller one of common and subclass features.
+    features (G, F) -> (S,).
     """
     changes = on_diagonal(after.displacement - before.displacement, features)
     displacements = on_diagonal(before.displacement, features)

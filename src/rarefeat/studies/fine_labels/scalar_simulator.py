@@ -81,19 +81,6 @@ def initialise(
 
     Coordinates of a Gaussian vector are independent, hence the |S(v)| are independent and binomial
     in m.
-
-    Parameters
-    ----------
-    classes : int
-        Number G of classes.
-    data : EasyData
-        Distribution of the samples.
-    detectors : Detectors
-        Neurons of a class, and their threshold.
-    sigma_0 : float
-        Standard deviation of the initial weights.
-    generators : list of torch.Generator
-        Generator of each replica.
     """
     lowest = detectors.threshold / math.sqrt(1 + data.iota)
     p = torch.special.ndtr(torch.tensor(-lowest, dtype=torch.float64))
@@ -118,16 +105,7 @@ def moments(patches: Patches, k: int) -> Tensor:
 
     For the common and then for the subclass feature: the sum of alpha, and the number of patches.
 
-    Parameters
-    ----------
-    patches : Patches
-        n samples of S replicas.
-    k : int
-        Subclasses of a superclass.
-
-    Returns
-    -------
-    Tensor of shape (S, 2 k, n / 2 k, 4)
+    -> (S, 2 k, n / 2 k, 4).
     """
     common = patches.feature < 2
     has_feature = patches.amplitude > 0
@@ -233,29 +211,7 @@ def step(
 ) -> tuple[DetectorState, Tensor, Tensor]:
     """Take one step, eq. (16) and (18).
 
-    Parameters
-    ----------
-    state : DetectorState
-        State before the step.
-    data : EasyData
-        Distribution of the samples.
-    learner : Learner
-        Learning rate and kappa_b.
-    batch : Tensor of shape (S, 2 k, N / 2 k, 4)
-        `moments` of easy samples.
-    classes : int64 Tensor of shape (S, N)
-        Classes of the samples; their superclasses with `tune`.
-    tune : Tensor of shape (G,), optional
-        Superclass of each class, to fine-tune by the maximum rule.
-
-    Returns
-    -------
-    state : DetectorState
-        State after the step.
-    loss : Tensor of shape (S,)
-        Loss of the batch (nat).
-    response : Tensor of shape (S,)
-        Largest score.
+    batch (S, 2 k, N / 2 k, 4), classes (S, N), tune (G,) -> loss (S,), response (S,).
     """
     F = easy_scores(state, batch)
     loss, descent = cross_entropy(F, classes) if tune is None else fine_tuning(F, classes, tune)
@@ -284,32 +240,7 @@ def train(
 ) -> tuple[DetectorState, DetectorHistory]:
     """Train on batches of easy samples.
 
-    Parameters
-    ----------
-    state : DetectorState
-        Initial state.
-    data : EasyData
-        Distribution of the samples.
-    learner : Learner
-        Learning rate and kappa_b.
-    batches : iterable of (Patches, Tensor)
-        Samples and their classes, or their superclasses with `tune`.
-    record : list of int
-        Recorded steps.
-    tune : Tensor of shape (G,), optional
-        See `step`.
-
-    Returns
-    -------
-    state : DetectorState
-        State at the end.
-    history : DetectorHistory
-        States before the recorded steps.
-
-    Raises
-    ------
-    RarefeatError
-        If responses are no longer finite.
+    tune (G,).
     """
     rows = []
     for t, (patches, classes) in enumerate(batches):

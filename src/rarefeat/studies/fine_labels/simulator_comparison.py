@@ -37,31 +37,7 @@ def compare(
     tests: int,
     draws: str = DRAWS,
 ) -> dict[str, float]:
-    """Compare the simulators in one replica.
-
-    Parameters
-    ----------
-    data : HierarchicalData
-        Distribution of the samples.
-    learner : Learner
-        Network and training.
-    detectors : Detectors
-        Neurons of a class, and T.
-    labels : Labels
-        Kind of labels.
-    seed : int
-        Seed of the replica.
-    tests : int
-        Number of easy, and of hard, test samples.
-    draws : str
-        Namespace of the random streams.
-
-    Returns
-    -------
-    dict of str to float
-        Metrics of `tables.COMPARED`. A difference is direct minus scalar; of displacements,
-        decrements and the loss it is one of logarithms.
-    """
+    """Compare the simulators in one replica."""
     k, G = data.k, labels.classes(data.k, learner.N)
     superclass, features = superclasses(labels, k, learner.N), own_features(labels, k, learner.N)
 

@@ -37,22 +37,6 @@ def coarse_growth(t: np.ndarray, data: EasyData, learner: Learner, detectors: fl
     margin F = s* |S| (1 - 1/kappa_b) (1 + 1/k) A_+ then obeys F' = C / (1 + e^F), whose solution is
     F = x - W(e^x), x = C t + 1: linear at first, log(C t) in the end (Lemma E.4, with its C
     replaced).
-
-    Parameters
-    ----------
-    t : ndarray
-        Training steps.
-    data : EasyData
-        Distribution of the samples.
-    learner : Learner
-        Learning rate and kappa_b.
-    detectors : float
-        Number |S| of detectors of each feature.
-
-    Returns
-    -------
-    ndarray
-        A_+ at each t.
     """
     gain = data.s_star * detectors * (1 - 1 / learner.kappa_b) * (1 + 1 / data.k)
     x = gain * learner.eta * data.s_star / (2 * data.P) * np.asarray(t, dtype=float) + 1
@@ -69,18 +53,7 @@ def patch_numbers(P: int, s_star: float, s_dag: float) -> np.ndarray:
     n_com ~ Bin(P, s*/P), n_sub ~ Bin(P - n_com, s*/(P - n_com)), n_dag ~ Bin(P - n_sub,
     s_dag/(P - n_sub)); B.1, 5 (b) and 6 (b).
 
-    Parameters
-    ----------
-    P : int
-        Patches of a sample.
-    s_star : float
-        Expected number s* of subclass patches.
-    s_dag : float
-        Expected number s_dag of distracting patches.
-
-    Returns
-    -------
-    ndarray of shape (P + 1, P + 1)
+    -> (P + 1, P + 1).
     """
     n = np.arange(P + 1)
 
@@ -102,22 +75,7 @@ def irwin_hall(n: int) -> BSpline:
 
 
 def sum_reaches(n: int, low: float, high: float, bound: np.ndarray) -> np.ndarray:
-    """Compute Pr(the sum of n uniforms on [low, high] >= bound).
-
-    Parameters
-    ----------
-    n : int
-        Number of uniforms.
-    low, high : float
-        Their range.
-    bound : ndarray
-        Bounds.
-
-    Returns
-    -------
-    ndarray
-        Probability for each bound.
-    """
+    """Compute Pr(the sum of n uniforms on [low, high] >= bound)."""
     bound = np.asarray(bound, dtype=float)
     if n == 0 or high == low:
         return (n * low >= bound).astype(float)
@@ -133,20 +91,6 @@ def hard_error(
 
     It is a sum over the distribution of (n_sub, n_dag), with alpha_dag integrated. The loud patch
     zeta* and the other groups of detectors are left out.
-
-    Parameters
-    ----------
-    data : HierarchicalData
-        Distribution of the samples.
-    subclass : ndarray
-        Response of the own superclass to a subclass patch, of amplitude 1.
-    distractor, tau : ndarray
-        Response of the other superclass to a distractor of amplitude a: distractor (a - tau)^+.
-
-    Returns
-    -------
-    ndarray
-        Probability, of the common shape of the three arrays.
     """
     subclass, distractor, tau = np.broadcast_arrays(
         *(np.asarray(x, dtype=float) for x in (subclass, distractor, tau))

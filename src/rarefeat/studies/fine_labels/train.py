@@ -74,25 +74,7 @@ def train(
     finetuning: int = 0,
     draws: str = DRAWS,
 ) -> TrainedReplicas:
-    """Train on T fresh batches; the samples are the same for all labels.
-
-    Parameters
-    ----------
-    data : EasyData
-        Distribution of the samples.
-    learner : Learner
-        Network and training.
-    detectors : Detectors
-        Neurons of a class, and T.
-    labels : Labels
-        Kind of labels.
-    seeds : list of int
-        Seeds.
-    finetuning : int
-        Batches of fine-tuning on the superclasses by the maximum rule (G.4); 0 for none.
-    draws : str
-        Namespace of the random streams.
-    """
+    """Train on T fresh batches; the samples are the same for all labels."""
     classes = labels.classes(data.k, learner.N)
     initial = scalar_simulator.initialise(
         classes,
@@ -121,19 +103,7 @@ def train(
 def fine_tune(
     replicas: TrainedReplicas, learner: Learner, T: int, draws: str = DRAWS
 ) -> DetectorState:
-    """Train Fhat on the superclasses by the maximum rule (G.4).
-
-    Parameters
-    ----------
-    replicas : TrainedReplicas
-        Trained networks.
-    learner : Learner
-        Network and training.
-    T : int
-        Number of batches.
-    draws : str
-        Namespace of the random streams.
-    """
+    """Train Fhat on the superclasses by the maximum rule (G.4)."""
     data, seeds = replicas.data, replicas.seeds
     truth = (subclasses(data.k, learner.N) // data.k).expand(len(seeds), -1)
     generators = streams("fine-tuning", seeds, draws)
@@ -157,20 +127,7 @@ def tensors_of(replicas: TrainedReplicas) -> dict[str, Tensor]:
 
 
 def replicas_of(detectors: CellFile, job: Job) -> TrainedReplicas:
-    """Read the trained networks of a job's cell and seeds.
-
-    Parameters
-    ----------
-    detectors : CellFile
-        Their file.
-    job : Job
-        Job that reads them, with the config of the training.
-
-    Raises
-    ------
-    RarefeatError
-        If the file is of another job.
-    """
+    """Read the trained networks of a job's cell and seeds."""
     data, labels = job.config_section("data", EasyData), job.config_section("labels", Labels)
     learner = job.config_section("learner", Learner)
     threshold = learner.sigma_0 * job.config_section("detectors", Detectors).threshold

@@ -76,18 +76,6 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
 def pivot(table: pd.DataFrame, along: str, metric: str) -> np.ndarray:
     """Return a metric as curves by seed.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of one curve of each seed.
-    along : str
-        Column of the points of the curve.
-    metric : str
-        Column of the values.
-
-    Returns
-    -------
-    ndarray of shape (n, seeds)
-        Values in the order of the points.
+    -> (n, seeds).
     """
     return table.pivot(index=along, columns="seed", values=metric).sort_index().to_numpy()

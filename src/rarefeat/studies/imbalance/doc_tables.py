@@ -174,19 +174,7 @@ def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
 def compare_baselines(
     paper: pd.DataFrame, oversampled: pd.DataFrame, reweighted: pd.DataFrame
 ) -> pd.DataFrame:
-    """Compare pruning, oversampling and re-weighting with dense at the same point and seed.
-
-    Parameters
-    ----------
-    paper, oversampled, reweighted : DataFrame
-        Grid tables of these studies.
-
-    Returns
-    -------
-    DataFrame
-        A row per frequency, noise, way and metric of Figures 1 and 2: mean over the seeds that both
-        have, difference to dense with its interval, and how many have learned the feature.
-    """
+    """Compare pruning, oversampling and re-weighting with dense at the same point and seed."""
     keys = ["eps_min", "sigma", "seed"]
     ways = {
         "dense": paper[paper["arm"] == "dense"],

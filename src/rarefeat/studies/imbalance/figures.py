@@ -121,13 +121,7 @@ def fate(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_fate(lower: pd.Series) -> str:
-    """Say in one line from which frequency on most runs are shown to learn, with and without bias.
-
-    Parameters
-    ----------
-    lower : Series
-        Lower end of the interval of the share that learns, by series and eps_min.
-    """
+    """Say in one line from which frequency on most runs are shown to learn, with and without bias."""
     first = {
         series: min((eps for (_, eps), low in ends.items() if low > 0.5), default=None)
         for series, ends in lower.groupby(level=0)
@@ -161,19 +155,7 @@ def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def gains(
     ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: dict[float, SeriesStyle]
 ) -> None:
-    """Plot the gain of a series over dense at the same seed, by noise.
-
-    Parameters
-    ----------
-    ax : Axes
-        Panel.
-    grid : DataFrame
-        Grid table with a column `series`.
-    series, metric : str
-        Series that is compared with dense, and column of the table.
-    levels : dict
-        Style of each noise-to-signal ratio.
-    """
+    """Plot the gain of a series over dense at the same seed, by noise."""
     draw_zero_line(ax)
     added = paired_differences(grid, metric, series, axes=("nsr", "eps_min"))
     plot_points(
@@ -189,17 +171,7 @@ def gains(
 
 
 def alignment(tables: Tables, job: Job, metric: str) -> Figure:
-    """Plot Figures 1 and 2: dense above, and the gain of each other arm below.
-
-    Parameters
-    ----------
-    tables : mapping
-        The grid table.
-    job : Job
-        Job of the figure; unused.
-    metric : str
-        Column of the table.
-    """
+    """Plot Figures 1 and 2: dense above, and the gain of each other arm below."""
     (grid,) = tables.values()
     grid, others = compared(grid)
     levels, plotted = levels_of(grid), quantity(metric)
@@ -240,17 +212,7 @@ NOUNS = {
 
 
 def summarise_trend(grid: pd.DataFrame, metric: str, others: list[str]) -> list[str]:
-    """Say in one line how a metric is shown to follow the frequency, and in one what masks change.
-
-    Parameters
-    ----------
-    grid : DataFrame
-        Grid table with a column `series`.
-    metric : str
-        Column of the table.
-    others : list of str
-        Series that are compared with dense.
-    """
+    """Say in one line how a metric is shown to follow the frequency, and in one what masks change."""
     keys = ["nsr", "eps_min"]
     dense = grid[grid["series"] == "dense"].groupby(keys)[metric].apply(mean_interval)
     ends = grid["eps_min"].min(), grid["eps_min"].max()
@@ -299,15 +261,7 @@ def baselines(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_baselines(rarest: pd.DataFrame, balanced: list[str]) -> str:
-    """Say in one line whether balanced training alone is shown to align a neuron.
-
-    Parameters
-    ----------
-    rarest : DataFrame
-        Replicas at the lowest frequency.
-    balanced : list of str
-        Arms of balanced training.
-    """
+    """Say in one line whether balanced training alone is shown to align a neuron."""
     ends = rarest.groupby("arm")["max_alignment"].apply(mean_interval)
     low = [ends[arm][0] for arm in ends.index if arm in balanced]
     high = [ends[arm][1] for arm in ends.index if arm not in balanced]
@@ -321,15 +275,6 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
 
     Dense has an axis of its own; below, it stands beside the encoder at initialisation and the
     ideal one.
-
-    Parameters
-    ----------
-    tables : mapping
-        The grid table alone.
-    job : Job
-        Job of the figure; unused.
-    metric : str
-        Column of the table, without its suffix for the test set.
     """
     grid, others = compared(*tables.values())
     levels, plotted = levels_of(grid), quantity(metric)
@@ -471,15 +416,7 @@ def printed_bias(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_biases(table: pd.DataFrame, printed: list[str]) -> str:
-    """Say in one line how large the cosine is shown to get at most under the printed bias.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Means with their intervals, by study and eps_min.
-    printed : list of str
-        Studies with the printed bias.
-    """
+    """Say in one line how large the cosine is shown to get at most under the printed bias."""
     ours = table["study"].isin(printed)
     last = table["eps_min"] == table["eps_min"].max()
     top, other = table.loc[ours, "ci_high"].max(), table.loc[~ours & last, "ci_low"].min()
@@ -577,13 +514,7 @@ def trajectories(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_courses(last: pd.DataFrame) -> str:
-    """Say in one line at which frequencies the median run is shown not to learn the rare feature.
-
-    Parameters
-    ----------
-    last : DataFrame
-        Dense replicas at the last step.
-    """
+    """Say in one line at which frequencies the median run is shown not to learn the rare feature."""
     ends = {
         eps_min: [median_interval(rows[f"{name}_alignment"]) for name in ("max", "majority")]
         for eps_min, rows in last.groupby("eps_min")
@@ -669,13 +600,7 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_neurons(largest: pd.DataFrame) -> str:
-    """Say in one line whether only frequent features are shown to have a neuron, under every arm.
-
-    Parameters
-    ----------
-    largest : DataFrame
-        Largest squared cosine by arm, seed and feature, with a column `minority`.
-    """
+    """Say in one line whether only frequent features are shown to have a neuron, under every arm."""
     of_feature = largest.groupby(["arm", "feature", "minority"])["squared_cosine"]
     ends = of_feature.apply(mean_interval)
     rare = ends.index.get_level_values("minority")

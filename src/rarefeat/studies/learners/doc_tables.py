@@ -12,19 +12,6 @@ def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:
     """Compare pairs that come back with fresh ones, for each learner of config/late_learners.yaml.
 
     A replica has learned the rare features if each has a neuron with a cosine of HALF_LEARNED.
-
-    Parameters
-    ----------
-    *tables : DataFrame
-        Tables of readouts, that of two rare features last.
-
-    Returns
-    -------
-    DataFrame
-        A row for each learner, frequency and kind of pairs: replicas that have learned, with the
-        exact interval of their share, those with a cosine above PURE_COSINE (`pure`), and
-        the paired difference of the share from fresh pairs (`reuse`) with its 95 % interval. A
-        diverged replica has not learned.
     """
     cosines = []
     for index, table in enumerate(tables):

@@ -112,21 +112,7 @@ def summarise_learners(frequencies: pd.DataFrame) -> str:
 def plot_frequencies(
     ax: Axes, rows: pd.DataFrame, order: list[str], label: str, look: Mapping
 ) -> None:
-    """Draw the frequencies of one kind of pairs and one measure.
-
-    Parameters
-    ----------
-    ax : Axes
-        Panel.
-    rows : DataFrame
-        Rows of the table of frequencies.
-    order : list of str
-        Learners from the top.
-    label : str
-        Label in the legend.
-    look : mapping
-        Style and offset.
-    """
+    """Draw the frequencies of one kind of pairs and one measure."""
     style = {key: value for key, value in look.items() if key != "offset"}
     for index, row in enumerate(rows.to_dict("records")):
         y, x = order.index(row["learner"]) + look["offset"], row["frequency"]

@@ -26,21 +26,7 @@ MEASURES = {"readout": "learned", "cosine": "aligned"}
 
 
 def outcomes(readouts: pd.DataFrame, n_rare: int) -> pd.DataFrame:
-    """Return a row for each replica of each cell: what it has learned.
-
-    Parameters
-    ----------
-    readouts : DataFrame
-        Rows of the table of readouts.
-    n_rare : int
-        Number of rare features, the last ones.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the cell, eta, seed, diverged, r2_rare, r2_frequent, r2_shuffled, and `learned`
-        and `aligned`, 0 or 1; NaN where the replica diverged, or has no neurons.
-    """
+    """Return a row for each replica of each cell: what it has learned."""
     # A replica that the chain has stopped keeps its last weights, and has an R^2.
     is_sound = readouts["diverged"] == 0
     readouts = readouts.assign(r2=readouts["r2"].where(is_sound))
@@ -89,18 +75,7 @@ def n_rare(job: Job) -> int:
 def half_frequency(fractions: np.ndarray, eps_min: np.ndarray) -> np.ndarray:
     """Compute the frequency from which half learn, for several courses over frequency.
 
-    Parameters
-    ----------
-    fractions : ndarray of shape (B, F)
-        Share that has learned at each frequency; it is made to rise by its running maximum.
-    eps_min : ndarray of shape (F,)
-        Frequencies in ascending order.
-
-    Returns
-    -------
-    ndarray of shape (B,)
-        Interpolated; the smallest frequency where half learn there already, and infinite where
-        fewer do at the largest.
+    fractions (B, F), eps_min (F,) -> (B,).
     """
     rising = np.maximum.accumulate(np.asarray(fractions, dtype=float), axis=1)
     reached = rising >= 0.5
@@ -155,18 +130,6 @@ def thresholds(table: pd.DataFrame, column: str = "learned") -> pd.DataFrame:
 
     It is the largest frequency minus the integral of the outcome over frequency (Spearman and
     Kärber's estimate, seed by seed): a seed that has learned everywhere has the smallest frequency.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Result of `outcomes`.
-    column : str
-        Outcome.
-
-    Returns
-    -------
-    DataFrame
-        A row for each seed, and a column for each (learner, pairs).
     """
     wide = table.pivot(index=["learner", "pairs", "seed"], columns="eps_min", values=column)
     eps_min, values = wide.columns.to_numpy(dtype=float), wide.to_numpy()

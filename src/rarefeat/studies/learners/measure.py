@@ -26,26 +26,7 @@ TIE = 0.005
 def train_and_measure(
     job: Job, eta: float | None, eps_min: float, fresh: bool, seeds: list[int]
 ) -> list[dict]:
-    """Train and measure the learner of a job, some replicas at a time.
-
-    Parameters
-    ----------
-    job : Job
-        Job with the sections `draws`, `data`, `training`, `sigma` and `learner`.
-    eta : float or None
-        Learning rate; None to measure the encoders before training.
-    eps_min : float
-        Frequency of the rare features.
-    fresh : bool
-        Whether pairs are seen once.
-    seeds : list of int
-        One seed per replica.
-
-    Returns
-    -------
-    list of dict
-        Rows of `measure_learners`.
-    """
+    """Train and measure the learner of a job, some replicas at a time."""
     draws, sigma = job.config_section("draws", str), job.config_section("sigma", float)
     data, training = job.config_section("data", Data), job.config_section("training", Training)
     choice = job.config_section("learner", LearnerChoice)

@@ -24,17 +24,7 @@ DIVERGED = {
 
 
 def number(unit: str, description: str, check: pa.Check | None = None) -> pa.Column:
-    """Return a column of numbers that may be null.
-
-    Parameters
-    ----------
-    unit : str
-        Unit.
-    description : str
-        Definition of the number, and when it is null.
-    check : pandera.Check, optional
-        Check of the values that are not null.
-    """
+    """Return a column of numbers that may be null."""
     return column(float, check, unit=unit, description=description, nullable=True)
 
 

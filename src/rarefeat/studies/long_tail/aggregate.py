@@ -88,22 +88,7 @@ def longtail_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFra
 def longtail_table(
     classes: pd.DataFrame, trajectories: pd.DataFrame, study: ImageStudy
 ) -> pd.DataFrame:
-    """Compute a row per replica from its accuracies by class and the end of its training.
-
-    Parameters
-    ----------
-    classes : DataFrame
-        Table `longtail_classes`.
-    trajectories : DataFrame
-        Table `longtail_trajectories`, of which the last effective rank is taken.
-    study : ImageStudy
-        Study.
-
-    Returns
-    -------
-    DataFrame
-        Table `longtail`; NaN for a probe that the study does not have.
-    """
+    """Compute a row per replica from its accuracies by class and the end of its training."""
     rows = []
     ranks = trajectories[trajectories["metric"] == "effective_rank"].sort_values("epoch")
     ranks = ranks.groupby([*IMAGE_KEYS, "seed"])["value"].last()

@@ -57,19 +57,6 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
 
 
 def differences(arm: pd.DataFrame, dense: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return the differences of an arm to dense.
-
-    Parameters
-    ----------
-    arm, dense : DataFrame
-        Rows of the table `longtail`.
-    metric : str
-        Column.
-
-    Returns
-    -------
-    DataFrame
-        A row per seed and a column per rho.
-    """
+    """Return the differences of an arm to dense."""
     wide = [rows.pivot(index="seed", columns="rho", values=metric) for rows in (arm, dense)]
     return wide[0] - wide[1]

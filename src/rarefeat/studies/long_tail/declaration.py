@@ -57,19 +57,7 @@ def build_outputs(section: LongTail) -> StudyOutputs:
 
 
 def page(title: str, section: LongTail, prefix: str = "", shown: tuple[str, ...] = ()) -> Page:
-    """Return the page of findings of all studies, or of one.
-
-    Parameters
-    ----------
-    title : str
-        Title.
-    section : LongTail
-        Section of the config.
-    prefix : str, optional
-        Beginning of the names of the tables of one study.
-    shown : tuple of str, optional
-        Tables that the page shows.
-    """
+    """Return the page of findings of all studies, or of one."""
     tables = f"{prefix}longtail_summary", f"{prefix}longtail"
     return Page(title, "studies.long_tail.findings:answer", tables, {"long_tail": section}, shown)
 

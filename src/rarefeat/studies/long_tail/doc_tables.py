@@ -73,22 +73,7 @@ def beside_dense(
 
 
 def estimated(values: pd.Series, dense: pd.Series | None, metric: str) -> tuple:
-    """Estimate mean, interval, paired difference with its interval, and n.
-
-    Parameters
-    ----------
-    values : Series
-        Values of an arm by seed.
-    dense : Series or None
-        Values of dense by seed.
-    metric : str
-        Metric, whose range bounds the intervals.
-
-    Returns
-    -------
-    tuple
-        The columns ESTIMATE.
-    """
+    """Estimate mean, interval, paired difference with its interval, and n."""
     inside = column_bounds(VALUES[metric]) if metric in VALUES else quantity(metric).range
     mean, _, low, high, n = student_interval(values.to_numpy(), inside=inside)
     return mean, low, high, *paired_interval(values, dense, inside), n
@@ -98,13 +83,6 @@ def gains(replicas: pd.DataFrame, dataset: str = "CIFAR10-LT") -> pd.DataFrame:
     """Return every arm under every probe, with its gain over dense.
 
     With it stands the smallest gain that its class orders could have shown.
-
-    Parameters
-    ----------
-    replicas : DataFrame
-        Table `longtail` of a study.
-    dataset : str, optional
-        Rows of the paper's Table 2 that are compared with it.
     """
     rows = []
     for metric in JUDGED:
@@ -191,15 +169,7 @@ def screened(replicas: pd.DataFrame) -> pd.DataFrame:
 
 
 def controlled(replicas: pd.DataFrame) -> pd.DataFrame:
-    """Compare each masked arm with the random mask of its ratio, by class order.
-
-    Returns
-    -------
-    DataFrame
-        For each update and ratio that has both, the mean difference with its interval in accuracy
-        over all classes, on the rarest third, and in the few-shot probe, and the smallest that
-        the class orders could have shown.
-    """
+    """Compare each masked arm with the random mask of its ratio, by class order."""
     masked = replicas[(replicas["split"] == "long_tailed") & (replicas["alpha"] > 0)]
     rows = []
     for key, pairs in masked.groupby([*staged_protocol.UPDATE, "alpha"]):
@@ -228,13 +198,6 @@ def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
 
     Least squares of gain = (one constant for each class order) + slope * log2(width), the mean of
     these for the line.
-
-    Returns
-    -------
-    DataFrame
-        One row for each update: the slope for a width twice as large with its interval, and the
-        width at which the line crosses zero, with the widths at which its band holds zero
-        (Fieller's interval); NaN where the slope's interval does not lie above zero.
     """
     gained = staged_protocol.gains(pd.concat([screen, widths]))
     gained = gained[gained["alpha"] == staged_protocol.REFERENCE_RATIO]

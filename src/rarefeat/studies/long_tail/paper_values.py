@@ -28,17 +28,7 @@ TABLE_2 = {
 
 
 def printed_gain(dataset: str, rho: float, metric: str = "accuracy") -> float:
-    """Return a metric with pruning less that without, in points; NaN for an unprinted row.
-
-    Parameters
-    ----------
-    dataset : str
-        Data set, by its name in the table.
-    rho : float
-        Imbalance ratio.
-    metric : {"accuracy", "delta_20"}
-        Column of the table.
-    """
+    """Return a metric with pruning less that without, in points; NaN for an unprinted row."""
     row = TABLE_2.get((dataset, rho))
     if row is None:
         return math.nan
@@ -47,17 +37,7 @@ def printed_gain(dataset: str, rho: float, metric: str = "accuracy") -> float:
 
 
 def printed_spread(dataset: str, rho: float, metric: str = "accuracy") -> float:
-    """Return the root sum of squares of both standard deviations in a row, in points.
-
-    Parameters
-    ----------
-    dataset : str
-        Data set, by its name in the table.
-    rho : float
-        Imbalance ratio.
-    metric : {"accuracy", "delta_20"}
-        Column of the table.
-    """
+    """Return the root sum of squares of both standard deviations in a row, in points."""
     row = TABLE_2[dataset, rho]
     spreads = (getattr(row, metric), getattr(row, f"{metric}_pruned"))
     return math.hypot(*(float(text.split("±")[1]) for text in spreads))

@@ -102,14 +102,7 @@ def choose_regime(tables: Tables) -> str | None:
 
 
 def gains(replicas: pd.DataFrame) -> pd.DataFrame:
-    """Return the gain of every masked arm over dense in accuracy, and in tail less head.
-
-    Returns
-    -------
-    DataFrame
-        Columns of the arm, width, seed, accuracy, tail_less_head; balanced probe on long-tailed
-        images, as shares.
-    """
+    """Return the gain of every masked arm over dense in accuracy, and in tail less head."""
     table = replicas[replicas["split"] == "long_tailed"]
     table = table.assign(
         accuracy=table["balanced_accuracy"],
@@ -198,15 +191,7 @@ def next_run(tables: Tables) -> NextRun | None:
 
 
 def overlay(tables: Tables, regimes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the choices so far as a config.
-
-    Parameters
-    ----------
-    tables : mapping
-        Table `longtail` of each study that has one.
-    regimes : mapping
-        Config of each candidate that has run.
-    """
+    """Return the choices so far as a config."""
     taken = choose_regime(tables)
     if not taken:
         return {"long_tail": {}}

@@ -25,16 +25,7 @@ def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.
     belongs to N_i where |cos(w_i, M_j)| >= 1 / sqrt(d): by eq. (13) it is o(1 / sqrt(d)) for any
     other j.
 
-    Parameters
-    ----------
-    study : Study
-        Study of one size.
-    cell : Cell
-        Point of its grid.
-    weights : Tensor of shape (S, m, p)
-        Weights after training.
-    seeds : list of int
-        Seeds of the block.
+    weights (S, m, p).
     """
     data, training, ratio = study.data, study.training, cell["eps_min"]
     space = make_simulator(study.simulator, study.draws, data.d, data.d1, training.m, seeds)
@@ -65,11 +56,6 @@ def trained_sizes(read: JobInputs, job: Job) -> pd.DataFrame:
 
     Inputs are the table `lucky_sets` and the encoders of the sizes that it selects, config the
     section `scaling`; the output is the table `scaling`.
-
-    Raises
-    ------
-    RarefeatError
-        If no size is expected to have enough lucky neurons.
     """
     scaling, tables = job.config_section("scaling", Scaling), []
     studies = scaling.studies()

@@ -95,13 +95,7 @@ class Scaling(Section):
 
 
 def inherit(raw: Any, shared: dict) -> Any:
-    """Return the section with inherited values.
-
-    Raises
-    ------
-    RarefeatError
-        For keys that each size has of its own.
-    """
+    """Return the section with inherited values."""
     training = raw.get("training") if isinstance(raw, dict) else None
     if isinstance(training, dict) and (fixed := training.keys() & {"m", "T"}):
         raise RarefeatError(

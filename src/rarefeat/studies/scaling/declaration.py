@@ -49,18 +49,6 @@ def encoders_of_large_sets(section: Scaling, lucky_sets: str) -> list[str]:
 
     The job that reads these encoders checks that the table is of today's config and code; here
     it only plans, for a report also from a table that is not.
-
-    Parameters
-    ----------
-    section : Scaling
-        The section of the config.
-    lucky_sets : str
-        Path of the table of lucky sets.
-
-    Returns
-    -------
-    list of str
-        Paths below the folder of results.
     """
     # Planning does not need pandas, so it is imported here.
     from rarefeat.storage.sealed_files import read_table

@@ -23,17 +23,7 @@ def power_law(d: np.ndarray, estimate: np.ndarray, error: np.ndarray) -> tuple[f
     little about tau^2: precise estimates that lie on no power law give a wide interval, not a
     precise exponent.
 
-    Parameters
-    ----------
-    d : ndarray of shape (n,)
-        Numbers of features, for n >= 3.
-    estimate, error : ndarray of shape (n,)
-        Positive estimates and their standard errors.
-
-    Returns
-    -------
-    tuple of float
-        Exponent, and lower and upper end of its interval.
+    d (n,), estimate, error (n,).
     """
     x, y, variance = np.log(d), np.log(estimate), np.maximum((error / estimate) ** 2, 1e-12)
 
@@ -65,22 +55,6 @@ def exponent_rows(
     Where the bound is from below, it is fitted also without the factor 1 / sqrt(log d) that eq.
     (238) has and eq. (239) drops. A quantity of which nothing was seen has no logarithm: such
     points are left out, and counted.
-
-    Parameters
-    ----------
-    quantity : str
-        Name in `bounds`.
-    ratio : float
-        eps_min / eps_max.
-    d1_power : float or None
-        Exponent of d1 = d^power; None at initialisation.
-    points : DataFrame
-        Columns d, estimate and error.
-
-    Returns
-    -------
-    list of dict
-        Rows of the table; empty for fewer than three distinct d.
     """
     positive = points[points["estimate"] > 0]
     if positive["d"].nunique() < 3:

@@ -59,13 +59,7 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 
 
 def summarise_exponents(printed: pd.Series, logarithm: pd.Series) -> str:
-    """Say in one line whether the fits agree with every bound only if its logarithm counts.
-
-    Parameters
-    ----------
-    printed, logarithm : Series of bool
-        Whether each fit agrees with its bound, as printed and with the logarithm.
-    """
+    """Say in one line whether the fits agree with every bound only if its logarithm counts."""
     if len(logarithm) and logarithm.all() and not printed.all():
         return (
             f"As printed, {(~printed).sum()} of {len(printed)} fits break their bound;"

@@ -32,19 +32,7 @@ def sets_of(share: Tensor, ratio: float) -> tuple[Tensor, Tensor]:
     imbalance_and_pruning, eq. (26)-(28) and (245). As c1 > c2, eq. (27) says: ordinary for one
     feature alone, and above c1 log d / d in it, which is then the largest.
 
-    Parameters
-    ----------
-    share : Tensor of shape (d, n)
-        <w_i, M_j>^2 / ||M^T w_i||^2.
-    ratio : float
-        eps_min / eps_max.
-
-    Returns
-    -------
-    lucky : Tensor of bool of shape (n,)
-        Whether a neuron is lucky for some feature.
-    sizes : Tensor of shape (n,)
-        |N_i|, the number of features that a neuron is ordinary for.
+    share (d, n) -> lucky (n,), sizes (n,).
     """
     log_d_over_d = math.log(len(share)) / len(share)
     c1, c2 = 2 / ratio**2 * (1 + GAMMA), 2 * ratio**2 * (1 - GAMMA)
@@ -59,23 +47,7 @@ def count(d: int, ratios: list[float], neurons: int) -> Tensor:
     The sets depend neither on sigma_0 nor on d1 or m: the features of w_i(0) are N(0, sigma_0^2)
     in any orthonormal dictionary, and only their shares matter. One draw serves every ratio.
 
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    ratios : list of float
-        Values of eps_min / eps_max.
-    neurons : int
-        Number of initial neurons.
-
-    Returns
-    -------
-    Tensor of float64 of shape (ratios, d + 2)
-        Lucky neurons, and the numbers of neurons with |N_i| = 0 to d.
-
-    Notes
-    -----
-    Random stream: "lucky sets" of the namespace "scaling" and d.
+    -> (ratios, d + 2).
     """
     g = generator("scaling", d, "lucky sets")
     at_once = max(CHUNK // d, 1)
@@ -98,15 +70,6 @@ def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
     neurons, the number lucky for any is binomial with d times the probability for one, and has
     the exact interval of Clopper and Pearson. |N_i| is independent from neuron to neuron, and its
     mean has the normal interval.
-
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    ratios : list of float
-        Values of eps_min / eps_max.
-    neurons : int
-        Number of initial neurons.
     """
     n = neurons
     rows, size = [], np.arange(d + 1)
@@ -148,12 +111,7 @@ def lucky_sets_table(d: int, ratios: list[float], neurons: int) -> pd.DataFrame:
 def largest_of(of_size: np.ndarray, m: int) -> tuple[float, float, float]:
     """Return the mean largest size of m neurons with its 95 % interval, from counts by size.
 
-    Parameters
-    ----------
-    of_size : ndarray of shape (d + 1,)
-        Numbers of neurons with a size of 0 to d.
-    m : int
-        Neurons of a network; as many networks as the neurons make say how sure the mean is.
+    of_size (d + 1,).
     """
     n = of_size.sum()
     below = (of_size.cumsum() / n) ** m

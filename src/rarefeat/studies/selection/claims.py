@@ -115,15 +115,6 @@ def applies_at(claim: str, axes: Mapping[str, float], eps_min: float) -> bool:
 
     S-random is about every point, S-no-bias about a bias scale of 0 and unequal frequencies, and
     the others about all other points with unequal ones.
-
-    Parameters
-    ----------
-    claim : str
-        One of SCORE_CLAIMS.
-    axes : mapping
-        Values on the axes of the point.
-    eps_min : float
-        Frequency of the rare feature.
     """
     if claim == "S-random":
         return True
@@ -198,15 +189,7 @@ def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[Measurement]:
-    """Measure errors of the critical-frequency model in the regimes of test and fit.
-
-    Parameters
-    ----------
-    table : DataFrame
-        `selection_law`.
-    outcomes : DataFrame
-        `selection_fate`.
-    """
+    """Measure errors of the critical-frequency model in the regimes of test and fit."""
     fitted = table[table["study"] != TEST]
     constant = fitted["step"].mean()
     for name, group in table.groupby("study"):

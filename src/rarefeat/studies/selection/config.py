@@ -215,17 +215,7 @@ class InterventionSweep(Section):
 
     @staticmethod
     def n_pruned(arm: Intervention, m: int, d: int) -> int:
-        """Return the number of m neurons that a rule prunes, before any schedule.
-
-        Parameters
-        ----------
-        arm : Intervention
-            Arm with a rule.
-        m : int
-            Number of neurons.
-        d : int
-            Number of features.
-        """
+        """Return the number of m neurons that a rule prunes, before any schedule."""
         return math.floor((arm.alpha or 1 / d) * m + 1e-9)
 
     def cells(self) -> list[Cell]:

@@ -58,18 +58,7 @@ def learned_matrix(table: pd.DataFrame) -> pd.DataFrame:
 def estimate_critical_frequency(eps_min: np.ndarray, learned: np.ndarray) -> CriticalFrequency:
     """Estimate the eps_min at which half of the replicas learn the feature, by a logistic fit.
 
-    Parameters
-    ----------
-    eps_min : ndarray of shape (n,)
-        Frequencies in ascending order.
-    learned : ndarray of shape (n, n_seeds)
-        1 where the replica has learned the feature, else 0.
-
-    Returns
-    -------
-    CriticalFrequency
-        Its `place` is "below" if at least half learn at the smallest eps_min, "above" if fewer
-        than half learn at every eps_min, else "among"; only then is there a value.
+    eps_min (n,), learned (n, n_seeds).
     """
     n_seeds, fraction = learned.shape[1], learned.mean(1)
     undefined = np.full(n_seeds, np.nan)

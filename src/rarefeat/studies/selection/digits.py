@@ -45,19 +45,7 @@ class Split(NamedTuple):
 
 
 def split_digits(draws: str, training: Perceptron, rho: float, seed: int) -> Split:
-    """Split the images for one seed, and draw which digits are rare.
-
-    Parameters
-    ----------
-    draws : str
-        Namespace of the random streams.
-    training : Perceptron
-        Numbers of training images and of rare digits.
-    rho : float
-        Ratio of frequent to rare images of a digit.
-    seed : int
-        Seed.
-    """
+    """Split the images for one seed, and draw which digits are rare."""
     bunch = load_digits()
     random = generator(draws, seed, "split")
     pixels, label = torch.from_numpy(bunch.data).float() / 16, torch.from_numpy(bunch.target).long()
@@ -106,19 +94,7 @@ def masked_objective(f: Tensor, mask: Tensor, tau: float) -> Tensor:
     The softmax weights are those of the masked neurons. It is `nt_xent` of images/nt_xent.py with
     weights, for many replicas.
 
-    Parameters
-    ----------
-    f : Tensor of shape (S, 2 B, m)
-        Embeddings, the second views last.
-    mask : bool Tensor of shape (S, m)
-        True where a neuron is pruned.
-    tau : float
-        Temperature.
-
-    Returns
-    -------
-    Tensor of shape (S,)
-        Only its gradient has a meaning.
+    f (S, 2 B, m), mask (S, m) -> (S,).
     """
     n_views = f.shape[1]
     positive = torch.arange(n_views).roll(n_views // 2)
@@ -132,19 +108,7 @@ def masked_objective(f: Tensor, mask: Tensor, tau: float) -> Tensor:
 def views(x: Tensor, noise: float, generators: list[torch.Generator]) -> Tensor:
     """Draw a view of each image: a shift by up to one pixel either way, and noise.
 
-    Parameters
-    ----------
-    x : Tensor of shape (S, n, 64)
-        Images.
-    noise : float
-        Standard deviation of the noise.
-    generators : list of torch.Generator
-        Generator of each replica.
-
-    Returns
-    -------
-    Tensor of shape (S, n, 64)
-        Pixels that are shifted in have the smallest value of all images.
+    x (S, n, 64) -> (S, n, 64).
     """
     images = functional.pad(x.unflatten(-1, (SIDE, SIDE)), (1, 1, 1, 1), value=float(x.min()))
     windows = images.unfold(2, SIDE, 1).unfold(3, SIDE, 1).flatten(2, 3)
@@ -169,27 +133,7 @@ def train(
     step: neurons that are masked at every step would get a gradient at every step, and take over
     the whole embedding.
 
-    Parameters
-    ----------
-    draws : str
-        Namespace of the random streams.
-    training : Perceptron
-        Settings.
-    rule : str
-        Rule that chooses the pruned neurons; "dense" for none.
-    splits : list of Split
-        Digits of each seed.
-    seeds : list of int
-        Seeds.
-    label : str
-        Label of the progress display.
-
-    Returns
-    -------
-    parameters : list of Tensor
-        Weights and biases at the end.
-    mask : bool Tensor of shape (S, m)
-        Mask of the last step.
+    -> mask (S, m).
     """
     random = [generator(draws, seed, "training") for seed in seeds]
     parameters = [tensor.requires_grad_() for tensor in initial_parameters(training, random)]
@@ -232,25 +176,7 @@ def measure_moments(parameters: Parameters, f: Tensor) -> Moments:
 
 
 def accuracy_rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list[dict]:
-    """Return the accuracy of a linear probe that is fitted on balanced images.
-
-    Parameters
-    ----------
-    draws : str
-        Namespace of the random streams.
-    training : Perceptron
-        Settings; every rule is trained, and dense.
-    rho : float
-        Ratio of frequent to rare images of a digit.
-    seeds : list of int
-        Seeds.
-
-    Returns
-    -------
-    list of dict
-        A row for each rule, seed and group of digits, with the fraction of the neurons of the last
-        mask whose mean activation is largest for a rare digit (`tables.SELECTION_DIGITS`).
-    """
+    """Return the accuracy of a linear probe that is fitted on balanced images."""
     splits, rows = [split_digits(draws, training, rho, seed) for seed in seeds], []
     for rule in ("dense", *training.rules):
         parameters, mask = train(draws, training, rule, splits, seeds, f"digits rho={rho:g} {rule}")

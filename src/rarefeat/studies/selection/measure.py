@@ -42,21 +42,7 @@ def quantities(
 ) -> dict[str, Tensor]:
     """Compute the quantities of one arm at T.
 
-    Parameters
-    ----------
-    training_point : TrainingPoint
-        Data and training.
-    replicas : ArmReplicas
-        The S replicas of the arm.
-    dictionary : Tensor of shape (S, p, d)
-        Features as columns.
-    patience : int
-        Batches without an open gate after which a neuron is silent.
-
-    Returns
-    -------
-    dict of str to Tensor of shape (S,)
-        Quantities of `tables.QUANTITIES`. `learned` counts a cosine of at least HALF_LEARNED, 0.5.
+    dictionary (S, p, d) -> (S,).
     """
     minority, state = len(training_point.data.minority), replicas.state
     weights, K = state.weights, training_point.training.K
@@ -82,24 +68,7 @@ def quantities(
 def balanced_errors(
     draws: str, training_point: TrainingPoint, replicas: dict[str, ArmReplicas], seeds: list[int]
 ) -> dict[str, list[float]]:
-    """Compute the test error of a linear head on data with equally frequent features.
-
-    Parameters
-    ----------
-    draws : str
-        Namespace of the random streams; purposes are those of the chain, without eps_min.
-    training_point : TrainingPoint
-        Data, training and noise.
-    replicas : dict of str to ArmReplicas
-        Replicas by arm.
-    seeds : list of int
-        Seeds of the replicas.
-
-    Returns
-    -------
-    dict of str to list of float
-        Test MSE by arm, a number for each seed.
-    """
+    """Compute the test error of a linear head on data with equally frequent features."""
     data = training_point.data
     probabilities = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
     errors: dict[str, list[float]] = {label: [] for label in replicas}
@@ -137,21 +106,7 @@ def evaluate_scores(
 ) -> list[dict]:
     """Evaluate how every score finds the neurons that are pure in the rare feature.
 
-    Parameters
-    ----------
-    states : list of ScoredState
-        The dense replicas at the scored steps.
-    draw : Tensor of shape (S, m)
-        Uniform draws of the score `random`.
-    dictionary : Tensor of shape (S, p, d)
-        Features as columns.
-    seeds : list of int
-        Seeds of the replicas.
-
-    Returns
-    -------
-    list of dict
-        A row for each step, score, source of its moments and seed.
+    draw (S, m), dictionary (S, p, d).
     """
     rows = []
     for state in states:

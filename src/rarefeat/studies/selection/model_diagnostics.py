@@ -74,17 +74,7 @@ def explained(table: pd.DataFrame) -> Estimate:
 def ridge(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
     """Predict critical frequencies by ridge regression on the nine coordinates.
 
-    Parameters
-    ----------
-    fit : DataFrame
-        Regimes that the regression is fitted on; those without a critical frequency are left out.
-    test : DataFrame of n rows
-        Regimes to predict.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Predicted eps_min, clipped to [0, 1].
+    -> (n,).
     """
     fit = fit[fit["step"].notna()]
     x, mean = coordinates(fit, fit), fit["step"].mean()

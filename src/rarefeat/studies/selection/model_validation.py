@@ -22,24 +22,7 @@ from rarefeat.studies.selection.tables import SELECTION_FATE, SELECTION_LAW
 def replica_margins(
     name: str, sweep: InterventionSweep, table: pd.DataFrame
 ) -> tuple[pd.DataFrame, dict[str, critical_frequency.TrainingPoint]]:
-    """Return the outcome of every dense replica with its log margin, and the training points.
-
-    Parameters
-    ----------
-    name : str
-        Name of the sweep.
-    sweep : InterventionSweep
-        The sweep.
-    table : DataFrame
-        Its table `STUDY_selection`.
-
-    Returns
-    -------
-    DataFrame
-        A row for each cell and seed.
-    dict of str to TrainingPoint
-        Training point of each point, at one of its eps_min.
-    """
+    """Return the outcome of every dense replica with its log margin, and the training points."""
     seeds = list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
     dense = table[table["arm"] == "dense"].pivot(
         index=["point", "eps_min", "seed"], columns="quantity", values="value"
@@ -98,19 +81,7 @@ def regime_rows(
     sweep: InterventionSweep,
     constants: LogisticFit,
 ) -> pd.DataFrame:
-    """Return measured and predicted critical frequency of each regime, with its parameters.
-
-    Parameters
-    ----------
-    outcomes : DataFrame
-        Replicas of the sweep, as returned by `replica_margins`, with their probabilities.
-    points : dict of str to TrainingPoint
-        Training point of each point.
-    sweep : InterventionSweep
-        The sweep.
-    constants : LogisticFit
-        Constants of the model.
-    """
+    """Return measured and predicted critical frequency of each regime, with its parameters."""
     rows, seeds = [], list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
     for key, group in outcomes.groupby("point", sort=False):
         data, training = points[key].data, points[key].training
@@ -159,13 +130,6 @@ def validate_model(
 
     Inputs: `STUDY_selection` of the sweeps with the roles `law_fit` and `law_test`. Config:
     `sweeps`.
-
-    Returns
-    -------
-    outcomes : DataFrame
-        Every replica with its probability.
-    regimes : DataFrame
-        Every regime with its prediction.
     """
     sweeps = job.config_section("sweeps", dict[str, InterventionSweep])
     margins = {

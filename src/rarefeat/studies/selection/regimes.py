@@ -19,24 +19,7 @@ INTEGERS = ("L", "d", "d1", "m")
 def hypercube(
     draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]
 ) -> dict[str, list[float]]:
-    """Draw a Latin hypercube: the values of `config.ranges.latin_hypercube`, by torch.
-
-    Parameters
-    ----------
-    draws : str
-        Namespace of the random streams, one for each parameter.
-    seed : int
-        Seed.
-    regimes : int
-        Number of regimes, and of strata of each range.
-    ranges : mapping
-        Range of each parameter.
-
-    Returns
-    -------
-    dict of str to list of float
-        Values of the regimes, by parameter.
-    """
+    """Draw a Latin hypercube: the values of `config.ranges.latin_hypercube`, by torch."""
     columns = {}
     for name, interval in ranges.items():
         random = generator(draws, seed, name)
@@ -72,19 +55,6 @@ def point(
     In a drawn regime, sigma_0 and sigma are scaled by d1^(-1/2), lambda is drawn in units of the
     growth rate of a frequent feature, and eta is such that a frequent feature grows by
     `parameters.growth` per step.
-
-    Parameters
-    ----------
-    data : Data
-        Data of the sweep.
-    training : Training
-        Training of the sweep.
-    sigma : float
-        Standard deviation of the noise.
-    parameters : LatinHypercube or None
-        The hypercube, if regimes are drawn.
-    cell : Cell
-        Cell of the sweep.
     """
     values = {axis: value for axis, value in cell.axes if axis not in ("eps_min", "regime")}
     if parameters:

@@ -25,24 +25,7 @@ def effective_rate(mean: Tensor, mean_of_square: Tensor) -> Tensor:
 def compute_score(name: str, moments: Moments, draw: Tensor) -> Tensor:
     """Compute a score of every neuron.
 
-    Parameters
-    ----------
-    name : str
-        One of `config.SCORES`.
-    moments : Moments
-        Moments of the activations, (S, m) each.
-    draw : Tensor of shape (S, m)
-        Uniform draws, the score `random`.
-
-    Returns
-    -------
-    Tensor of shape (S, m)
-        The lowest is pruned first. Rates and residuals of silent neurons are SILENT_LAST.
-
-    Raises
-    ------
-    ValueError
-        If there is no such score.
+    draw (S, m) -> (S, m).
     """
     match name:
         case "norm":
@@ -71,20 +54,7 @@ def compute_score(name: str, moments: Moments, draw: Tensor) -> Tensor:
 def evaluate_score(values: Tensor, is_target: Tensor) -> tuple[float, float]:
     """Evaluate how well a score of one replica finds the target neurons.
 
-    Parameters
-    ----------
-    values : Tensor of shape (m,)
-        Scores, lowest first.
-    is_target : bool Tensor of shape (m,)
-        True for the neurons to find.
-
-    Returns
-    -------
-    auc : float
-        Probability that a target neuron comes before another one; ties count half.
-    precision : float
-        Fraction of targets among as many first neurons as there are targets; ties go to the lower
-        index. Both are NaN if no neuron is a target, or every one.
+    values (m,), is_target (m,).
     """
     auc = auc_of_smaller_norm(values, is_target)
     if auc != auc:

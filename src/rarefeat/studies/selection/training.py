@@ -204,17 +204,7 @@ def train(
 
 
 def ratio(arm: Intervention, point: TrainingPoint, step: int) -> float:
-    """Return the fraction of neurons that a rule prunes at a step.
-
-    Parameters
-    ----------
-    arm : Intervention
-        Arm; its alpha, 1/d if that is 0, follows its schedule from the onset to T.
-    point : TrainingPoint
-        Data and training.
-    step : int
-        Step, counted from 0.
-    """
+    """Return the fraction of neurons that a rule prunes at a step."""
     alpha = arm.alpha or 1 / point.data.d
     if not arm.schedule:
         return alpha
@@ -225,19 +215,7 @@ def ratio(arm: Intervention, point: TrainingPoint, step: int) -> float:
 def apply_stop(arm: Intervention, chosen: Tensor, norms: Tensor) -> Tensor:
     """Return the mask of an arm: with `stop`, only chosen neurons with a small norm.
 
-    Parameters
-    ----------
-    arm : Intervention
-        Arm.
-    chosen : bool Tensor of shape (S, m)
-        Neurons that the rule chose.
-    norms : Tensor of shape (S, m)
-        Norms ||w_i||.
-
-    Returns
-    -------
-    bool Tensor of shape (S, m)
-        With `stop`, the chosen neurons below the mean norm of the others.
+    chosen (S, m), norms (S, m) -> (S, m).
     """
     if not arm.stop:
         return chosen
@@ -250,21 +228,7 @@ def bias_after_step(
 ) -> Tensor:
     """Return the bias after a step.
 
-    Parameters
-    ----------
-    arm : Intervention
-        Arm.
-    point : TrainingPoint
-        Data and training.
-    mean : Moments or None
-        Running mean of the moments, for an arm with `threshold`.
-    context : BiasContext
-        State after the descent.
-
-    Returns
-    -------
-    Tensor of shape (S, m)
-        0 until T1 and the delay of the arm.
+    -> (S, m).
     """
     bias = follow(context.norms, point.data.d, point.training.bias.share)
     if arm.threshold:
@@ -290,23 +254,7 @@ def reinitialise_neurons(
     neurons, and beyond it a length with a chi distribution. A replica draws only if it has such a
     neuron.
 
-    Parameters
-    ----------
-    simulator : ReducedSimulator
-        Simulator of the S replicas.
-    weights : Tensor of shape (S, m, p)
-        Weights.
-    which : bool Tensor of shape (S, m)
-        Neurons to re-initialise.
-    sigma_0 : float
-        Standard deviation.
-    generators : list of torch.Generator
-        Generator of each replica.
-
-    Returns
-    -------
-    Tensor of shape (S, m, p)
-        New weights; those of the other neurons have the same inner products as before.
+    weights (S, m, p), which (S, m) -> (S, m, p).
     """
     result = weights.clone()
     for s in which.any(-1).nonzero().flatten().tolist():

@@ -45,21 +45,7 @@ def part_norms(neurons: Tensor, d: int) -> tuple[Tensor, Tensor]:
 def train_stages(
     problem: TrainedStages, eps_min: float, draws: str, seed: int, bias: dict
 ) -> TrainedEncoder:
-    """Train a replica with a bias of this rule.
-
-    Parameters
-    ----------
-    problem : TrainedStages
-        Data and training.
-    eps_min : float
-        Frequency of the rare feature.
-    draws : str
-        First part of the key of the random streams.
-    seed : int
-        Seed.
-    bias : dict
-        Keys of `training.bias` that differ.
-    """
+    """Train a replica with a bias of this rule."""
     training = problem.training.model_dump(by_alias=True)
     training["bias"] |= bias
     latents = synthesise(draws, problem.data, eps_min, [seed])["train"]
@@ -80,19 +66,7 @@ def train_stages(
 def measure(
     problem: TrainedStages, eps_min: float, draws: str, seeds: list[int]
 ) -> list[ResultRow]:
-    """Measure both theorems at a frequency of the rare feature.
-
-    Parameters
-    ----------
-    problem : TrainedStages
-        Data and training.
-    eps_min : float
-        Frequency of the rare feature.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list of int
-        Seeds.
-    """
+    """Measure both theorems at a frequency of the rare feature."""
     data, rows, steps = problem.data, [], log_spaced(problem.training.T)
     eps = torch.as_tensor(frequencies(data.d, data.minority, eps_min))
     growth = printed_growth(problem, eps)

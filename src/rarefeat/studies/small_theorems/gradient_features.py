@@ -52,17 +52,7 @@ def features(law: TwoLayerTraining) -> Tensor:
 def draw_samples(
     law: TwoLayerTraining, count: int, stream: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draw samples (n, d) and their labels (n,) of a law.
-
-    Parameters
-    ----------
-    law : Gaussians or Parities
-        Law of the data, in the basis of the dictionary.
-    count : int
-        Number of samples n.
-    stream : torch.Generator
-        Generator that they are drawn from.
-    """
+    """Draw samples (n, d) and their labels (n,) of a law."""
     if isinstance(law, Gaussians):
         cluster = torch.randint(4, (count,), generator=stream)
         noise = law.sigma * torch.randn(count, law.d, generator=stream)
@@ -91,14 +81,7 @@ def initial_network(law: TwoLayerTraining, stream: torch.Generator) -> Network:
 def descend(network: Network, x: Tensor, y: Tensor, rate: float, decay: float) -> Network:
     """Return the network after a step on the hinge loss of a batch.
 
-    Parameters
-    ----------
-    network : Network
-        Network before the step.
-    x, y : Tensor of shape (n, d), (n,)
-        Batch.
-    rate, decay : float
-        Step size, and weight decay lambda.
+    x, y (n, d).
     """
     hidden = network.hidden(x)
     slope = -y * (y * (hidden @ network.a) < 1) / len(y)
@@ -115,19 +98,7 @@ def least_cosine(network: Network, D: Tensor) -> Tensor:
 
 
 def frozen_error(network: Network, law: TwoLayerTraining, test: tuple, stream) -> Tensor:
-    """Return the error of the least squares on the initial neurons, the first layer frozen.
-
-    Parameters
-    ----------
-    network : Network
-        Initial network.
-    law : Gaussians or Parities
-        Law of the data.
-    test : tuple of Tensor
-        Test samples and labels.
-    stream : torch.Generator
-        Generator of as many training samples as the first step has.
-    """
+    """Return the error of the least squares on the initial neurons, the first layer frozen."""
     x, y = draw_samples(law, law.first_batch, stream)
     # The second half of the neurons repeats the first.
     H, tested = (network.hidden(values)[:, : 2 * law.m] for values in (x, test[0]))
@@ -139,12 +110,7 @@ def frozen_error(network: Network, law: TwoLayerTraining, test: tuple, stream) -
 def stated_loss(law: TwoLayerTraining, x: Tensor, y: Tensor) -> Tensor:
     """Return the hinge loss of the network g* of Lemmas 3.17 (tau = 8) and 3.21.
 
-    Parameters
-    ----------
-    law : Gaussians or Parities
-        Law of the data.
-    x, y : Tensor of shape (n, d), (n,)
-        Samples and labels.
+    x, y (n, d).
     """
     along = x @ features(law).mT
     if isinstance(law, Gaussians):
@@ -162,19 +128,7 @@ def stated_loss(law: TwoLayerTraining, x: Tensor, y: Tensor) -> Tensor:
 
 
 def measure(problem: GradientFeatures, point: str, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """Train by Algorithm 1 on a law, and measure features and errors.
-
-    Parameters
-    ----------
-    problem : GradientFeatures
-        All laws.
-    point : str
-        Name of the law.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list of int
-        Seeds.
-    """
+    """Train by Algorithm 1 on a law, and measure features and errors."""
     law, rows = problem.laws()[point], []
     D = features(law)
     for seed in seeds:

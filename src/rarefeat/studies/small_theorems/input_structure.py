@@ -17,15 +17,7 @@ CLASSES = 10
 
 
 class QuadraticNetwork(nn.Module):
-    """FC(m): one hidden layer with a quadratic activation.
-
-    Parameters
-    ----------
-    d, m : int
-        Numbers of inputs and of hidden units.
-    stream : torch.Generator
-        Generator of the initial weights.
-    """
+    """FC(m): one hidden layer with a quadratic activation."""
 
     def __init__(self, d: int, m: int, stream: torch.Generator):
         super().__init__()
@@ -59,16 +51,7 @@ def train_teacher(
 ) -> QuadraticNetwork:
     """Train the teacher on the digits, regularised on the other inputs (Algorithm 3).
 
-    Parameters
-    ----------
-    problem : InputStructure
-        Sizes and rates.
-    x, y : Tensor of shape (n, 64), (n,)
-        Digits and their labels.
-    others : Tensor of shape (n, 64)
-        Gaussian inputs.
-    stream : torch.Generator
-        Generator of weights and batches.
+    x, y (n, 64), others (n, 64).
     """
     network = QuadraticNetwork(x.shape[1], problem.teacher, stream)
     optimiser = torch.optim.Adam(network.parameters(), lr=problem.lr)
@@ -85,12 +68,7 @@ def train_teacher(
 def agreement(network: QuadraticNetwork, teacher: QuadraticNetwork, x: Tensor) -> Tensor:
     """Return the share of inputs that both networks put into one class.
 
-    Parameters
-    ----------
-    network, teacher : QuadraticNetwork
-        The networks.
-    x : Tensor of shape (n, 64)
-        Inputs.
+    x (n, 64).
     """
     return (network(x).argmax(1) == teacher(x).argmax(1)).double().mean()
 
@@ -105,20 +83,7 @@ def train_student(
 ) -> Tensor:
     """Train FC(m) on the teacher's labels; return its accuracy at recorded steps, (steps, 2).
 
-    Parameters
-    ----------
-    problem : InputStructure
-        Sizes and rates.
-    m : int
-        Hidden units of the student.
-    teacher : QuadraticNetwork
-        Network that labels every input.
-    train : Tensor of shape (n, 64)
-        Digits and Gaussian inputs, as many of each.
-    tests : tuple of Tensor of shape (n, 64)
-        Fresh digits, and fresh Gaussian inputs.
-    stream : torch.Generator
-        Generator of weights and batches.
+    train (n, 64), tests (n, 64).
     """
     student = QuadraticNetwork(train.shape[1], m, stream)
     optimiser = torch.optim.Adam(student.parameters(), lr=problem.lr)
@@ -136,19 +101,7 @@ def train_student(
 
 
 def measure(problem: InputStructure, m: int, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """Measure students with m hidden units on digits and Gaussians, isotropic ones and matched.
-
-    Parameters
-    ----------
-    problem : InputStructure
-        Sizes and rates.
-    m : int
-        Hidden units of the student.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list of int
-        Seeds.
-    """
+    """Measure students with m hidden units on digits and Gaussians, isotropic ones and matched."""
     x, y = images()
     values, vectors = torch.linalg.eigh(x.T @ x / len(x))
     root = vectors * values.clamp_min(0).sqrt() @ vectors.T

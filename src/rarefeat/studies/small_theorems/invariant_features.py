@@ -29,14 +29,7 @@ def bit_values(count: int) -> Tensor:
 def joint_probability(rates: Tensor, u: int, tied: bool) -> Tensor:
     """Return the probability of each value of all bits, (n, q).
 
-    Parameters
-    ----------
-    rates : Tensor of shape (r,)
-        Probability of each invariant bit to be 1.
-    u : int
-        Spurious bits; each is 1 with probability 1/2.
-    tied : bool
-        Whether the first spurious bit depends on the first invariant one.
+    rates (r,).
     """
     invariant, spurious = bit_values(len(rates)), bit_values(u)
     p = torch.where(invariant == 1, rates, 1 - rates).prod(1)
@@ -63,14 +56,7 @@ def draw_triples(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Draw x, its positive and a negative as (invariant value, spurious value), (count, 2) each.
 
-    Parameters
-    ----------
-    probability : Tensor of shape (n, q)
-        Probability of each value.
-    count : int
-        Number of triples.
-    stream : torch.Generator
-        Generator that they are drawn from.
+    probability (n, q).
     """
     q = probability.shape[1]
     x, negative = (
@@ -104,16 +90,7 @@ def linear_overlaps(
     orthonormal rows and minimises the sampled loss with l(t) = -t; the second overlap is that of
     the PCA of x itself.
 
-    Parameters
-    ----------
-    rates : Tensor of shape (r,)
-        Probability of each invariant bit to be 1.
-    u : int
-        Spurious bits.
-    triples : tuple of Tensor
-        Result of `draw_triples`.
-    stream : torch.Generator
-        Generator of the dictionary.
+    rates (r,).
     """
     r = len(rates)
     M, _ = torch.linalg.qr(torch.randn(r + u, r + u, generator=stream, dtype=rates.dtype))
@@ -136,22 +113,7 @@ def optimal_representation(
     Any function of the bits is allowed (A2); the loss is the exact expectation (7.1). Of several
     starts the best end is returned.
 
-    Parameters
-    ----------
-    probability : Tensor of shape (n, q)
-        Probability of each value, independent of z_R in its second axis.
-    norm : float
-        Norm B_r of every representation.
-    problem : HiddenBits
-        Starts, steps and rate.
-    shared : bool
-        Whether a positive pair shares its spurious bits: no transformation.
-    stream : torch.Generator
-        Generator of the starts.
-
-    Returns
-    -------
-    Tensor of shape (n, q, k)
+    probability (n, q) -> (n, q, k).
     """
     n, q = probability.shape
     free = torch.randn(problem.starts, n, q, problem.k, generator=stream, dtype=torch.double)
@@ -177,19 +139,7 @@ def optimal_representation(
 def encoded_shares(phi: Tensor, norm: float) -> tuple[Tensor, Tensor]:
     """Return how far a representation moves with each invariant bit, and with spurious ones.
 
-    Parameters
-    ----------
-    phi : Tensor of shape (n, q, k)
-        Representation.
-    norm : float
-        Its norm B_r.
-
-    Returns
-    -------
-    invariant : Tensor of shape (r,)
-        Mean over values of the squared distance that a flip of the bit makes, over 4 B_r^2.
-    spurious : Tensor of shape ()
-        The same of another value of the spurious bits.
+    phi (n, q, k) -> invariant (r,), spurious ().
     """
     n, q, _ = phi.shape
     r = n.bit_length() - 1
@@ -204,19 +154,7 @@ def encoded_shares(phi: Tensor, norm: float) -> tuple[Tensor, Tensor]:
 
 
 def measure(problem: HiddenBits, norm: float, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """Measure both theorems at one norm, with rates of the bits that each seed draws.
-
-    Parameters
-    ----------
-    problem : HiddenBits
-        Bits, samples and descent.
-    norm : float
-        Norm B_r of every representation.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list[int]
-        Seeds.
-    """
+    """Measure both theorems at one norm, with rates of the bits that each seed draws."""
     results = []
     low, high = problem.rates
     for seed in seeds:

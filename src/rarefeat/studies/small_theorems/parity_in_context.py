@@ -59,14 +59,7 @@ def hinge_losses(heads: tuple[Tensor, Tensor], gamma: float) -> Tensor:
 def population_loss(losses: Tensor, important: Tensor, rate: float) -> Tensor:
     """Return the loss over tasks, of which a share `rate` is less important.
 
-    Parameters
-    ----------
-    losses : Tensor of shape (pairs,)
-        Loss of each task.
-    important : bool Tensor of shape (pairs,)
-        Whether a task is important.
-    rate : float
-        Share p_T of the others.
+    losses (pairs,), important (pairs,).
     """
     return (1 - rate) * losses[important].mean() + rate * losses[~important].mean()
 
@@ -76,15 +69,6 @@ def least_norm(d: int, problem: ParityInContext, stream: torch.Generator) -> Ten
 
     Descent on the norm and the hinge losses, from the stated heads and from jittered ones; every
     end is scaled until its smallest margin is 1, so that each is a network without loss.
-
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    problem : ParityInContext
-        Starts and descent.
-    stream : torch.Generator
-        Generator of the starts.
     """
     signs, V = stated_heads(d, int(math.log2(d)))
     jitter = torch.randn(problem.starts, *V.shape, generator=stream, dtype=torch.double)
@@ -111,22 +95,7 @@ def evaluate_prompts(
 ) -> dict[str, Tensor]:
     """Return the accuracy of models on the same prompts of M examples.
 
-    Parameters
-    ----------
-    models : dict of str to (signs, diagonals)
-        Heads of each model.
-    tasks : Tensor of shape (n, 2)
-        Features of the task of each prompt.
-    problem : ParityInContext
-        Examples of a prompt.
-    gamma : float
-        Correlation of a task's features with the label.
-    stream : torch.Generator
-        Generator of the examples.
-
-    Returns
-    -------
-    dict of str to Tensor of shape ()
+    tasks (n, 2) -> ().
     """
     n, d = len(tasks), models["larger"][1].shape[1]
     phi = 2.0 * torch.randint(2, (n, problem.M + 1, d), generator=stream).double() - 1
@@ -143,19 +112,7 @@ def evaluate_prompts(
 
 
 def measure(problem: ParityInContext, d: int, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """Measure both theorems at d features, the first `problem.k` of them important.
-
-    Parameters
-    ----------
-    problem : ParityInContext
-        Prompts and search.
-    d : int
-        Number of features, a power of two.
-    draws : str
-        First part of the key of the random streams.
-    seeds : list of int
-        Seeds; each draws gamma, the rate of the less important tasks, an order and prompts.
-    """
+    """Measure both theorems at d features, the first `problem.k` of them important."""
     rows, k = [], problem.k
     pairs = torch.triu_indices(d, d, 1).T
     important = (pairs < k).all(1)

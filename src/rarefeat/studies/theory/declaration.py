@@ -81,19 +81,7 @@ def build_outputs(section: Theory) -> StudyOutputs:
 
 
 def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:
-    """Return a table of one study that a stage of this kind reads from its encoders.
-
-    Parameters
-    ----------
-    schema : str
-        Name of the schema in `tables`.
-    stage : str
-        Module of the stage, whose function is read_STAGE.
-    name : str
-        Name of the study.
-    study : TheoryStudy
-        Study.
-    """
+    """Return a table of one study that a stage of this kind reads from its encoders."""
     function, encoders = f"studies.theory.{stage}:read_{stage}", {"encoders": PRETRAIN}
     return Table(
         f"{SCHEMAS}:{schema}", function, {name: study.as_plain_study()}, encoders, study=name

@@ -50,20 +50,6 @@ def onset(study: Study, eps_min: float, sigma: float) -> float:
     The strongest of m Gaussian neurons starts at sigma_0 sqrt(2 log m) and grows by the closed
     form of stage 1 until its projection is as large as the whole neuron was at first, sigma_0
     sqrt(d1).
-
-    Parameters
-    ----------
-    study : Study
-        Study.
-    eps_min : float
-        Relative frequency of the minority feature.
-    sigma : float
-        Noise.
-
-    Returns
-    -------
-    float
-        Onset (steps); infinite where the feature does not grow in stage 1.
     """
     data, training = study.data, study.training
     eps = np.full(data.d, eps_min)
@@ -192,15 +178,7 @@ FACTOR_STYLES = {
 
 
 def summarise_changes(varied: pd.DataFrame, base: pd.DataFrame, eps_min: float) -> str:
-    """Say in one line which changes let more runs learn the rare feature at a frequency.
-
-    Parameters
-    ----------
-    varied, base : DataFrame
-        Rows of changed hyper-parameters at this frequency, and of the study as it is.
-    eps_min : float
-        Relative frequency.
-    """
+    """Say in one line which changes let more runs learn the rare feature at a frequency."""
     (study,) = base[base["eps_min"] == eps_min].itertuples()
     more = varied[varied["ci_low"] > study.ci_high]
     words = [f"{row.series.split()[0]} the {row.place}" for row in more.itertuples()]

@@ -49,35 +49,7 @@ def one_step(
 
     The minority feature is the last one.
 
-    Parameters
-    ----------
-    simulator : {"direct", "reduced"}
-        Simulator.
-    name : str
-        Namespace of the random streams.
-    data, training : Data, Training
-        Sections of the study.
-    eps_min, sigma : float
-        Point of the grid.
-    seed : int
-        Seed of the replica.
-    weights : Tensor of shape (1, m, p)
-        Weights of a trained encoder.
-    bias : Tensor of shape (1, m)
-        Bias of this encoder.
-    batches : int, optional
-        Fresh batches over which the step is a mean.
-
-    Returns
-    -------
-    dict
-        The metrics of tables.ONE_STEP. Growth is relative, (<w_i', M_j> - <w_i, M_j>) / <w_i,
-        M_j>, weight decay included. Empty where no neuron is aligned with the minority feature,
-        or none is pure in a majority feature.
-
-    Notes
-    -----
-    Random streams: "one step", "one step noise" and "one step subset".
+    weights (1, m, p), bias (1, m).
     """
     space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
     pruned = mask_oracle_all(PruningContext(weights, space.dictionary, 1))[0]
@@ -193,34 +165,7 @@ def firing(
 
     N_i are the features that the neuron is ordinary for at its W(0) (Definition B.1).
 
-    Parameters
-    ----------
-    simulator : {"direct", "reduced"}
-        Simulator.
-    name : str
-        Namespace of the random streams.
-    data, training : Data, Training
-        Sections of the study.
-    eps_min, sigma : float
-        Point of the grid.
-    seed : int
-        Seed of the replica.
-    weights : Tensor of shape (1, m, p)
-        Weights of a trained encoder.
-    bias : Tensor of shape (1, m)
-        Bias of this encoder.
-    batches : int, optional
-        Batches of samples.
-
-    Returns
-    -------
-    dict
-        Of the times a neuron fires, the share with a feature of its N_i, NaN where none fires;
-        and how often the busiest neuron fires, over C loglog d / d.
-
-    Notes
-    -----
-    Random streams: "firing" and "firing noise".
+    weights (1, m, p), bias (1, m).
     """
     space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
     initial = space.initial_weights(training.sigma_0, [generator(name, seed, "weights")])
@@ -265,15 +210,6 @@ def read_one_step(read: JobInputs, job: Job, batches: int = BATCHES) -> pd.DataF
 
     Inputs are the encoders of the study, config its section `Study`; the output is
     `STUDY_one_step`.
-
-    Parameters
-    ----------
-    read : JobInputs
-        Inputs.
-    job : Job
-        Job of the table.
-    batches : int, optional
-        Batches of each measurement.
     """
     study, rows = job.config_section(job.study, Study), []
     for encoders in read.files("encoders"):

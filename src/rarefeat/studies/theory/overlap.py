@@ -23,17 +23,7 @@ def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:
 
     Aligned is |cos| >= 0.3; ties of norms are in the order of the neurons.
 
-    Parameters
-    ----------
-    history : Tensor of shape (..., m, d + 2)
-        <w_i, M_j>, ||w_i|| and b_i; the minority features are the last ones of the d.
-    d, minority : int
-        Number of features, and of minority features.
-
-    Returns
-    -------
-    Tensor of shape (..., m)
-        Entry k - 1 is the share of the k neurons of smallest norm.
+    history (..., m, d + 2) -> (..., m).
     """
     norms = history[..., d]
     aligned = (

@@ -27,24 +27,7 @@ class ClaimEvidence:
         ].sort_index()
 
     def values(self, setting: str, arm: str, quantity: str, step: int | None = None) -> pd.Series:
-        """Return a quantity by seed; at step T if none is given.
-
-        Parameters
-        ----------
-        setting : str
-            Name of the setting.
-        arm : str
-            Label of the arm.
-        quantity : str
-            Name of the quantity.
-        step : int or None
-            Training step.
-
-        Returns
-        -------
-        pd.Series
-            A value per seed; an empty series if nothing was measured.
-        """
+        """Return a quantity by seed; at step T if none is given."""
         measured_step = self.section.settings[setting].T if step is None else step
         try:
             return self._keyed.loc[setting, arm, quantity, measured_step]
@@ -70,15 +53,6 @@ def gain(arm: str, over: str, quantity: str = "test_accuracy") -> Measure:
     """Return the measure of one arm's gain over another, seed by seed.
 
     Both have the same draws.
-
-    Parameters
-    ----------
-    arm : str
-        Label of the arm.
-    over : str
-        Label of the arm that it is compared with.
-    quantity : str
-        Accuracy at the end.
     """
     return lambda evidence, setting: (
         evidence.values(setting, arm, quantity) - evidence.values(setting, over, quantity)
@@ -111,24 +85,7 @@ def improvement(evidence: ClaimEvidence, setting: str) -> pd.Series:
 def pause(
     evidence: ClaimEvidence, setting: str, arm: str = "network", width: float = 0.015
 ) -> pd.Series:
-    """Return the longest stretch of steps, over T, near the first stair.
-
-    Parameters
-    ----------
-    evidence : ClaimEvidence
-        Numbers of all settings.
-    setting : str
-        Name of the setting.
-    arm : str
-        Label of the arm.
-    width : float
-        Largest distance of the test accuracy to the stair.
-
-    Returns
-    -------
-    pd.Series
-        A fraction of T per seed.
-    """
+    """Return the longest stretch of steps, over T, near the first stair."""
     curve = evidence.curve(setting, arm)
     stretches = {}
     for seed in curve:
@@ -199,17 +156,7 @@ def rare_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
 
 
 def at_step(arm: str, quantity: str, step: int) -> Measure:
-    """Return the measure of a number at a step.
-
-    Parameters
-    ----------
-    arm : str
-        Label of the arm.
-    quantity : str
-        Name of the quantity.
-    step : int
-        Training step.
-    """
+    """Return the measure of a number at a step."""
     return lambda evidence, setting: evidence.values(setting, arm, quantity, step)
 
 

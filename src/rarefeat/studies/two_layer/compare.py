@@ -20,18 +20,6 @@ def over_seeds(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """Average `value` over seeds for each value of some columns.
 
     The 95 % interval is Student's. Its part outside the quantity's range is left out.
-
-    Parameters
-    ----------
-    rows : pd.DataFrame
-        Rows with columns `quantity`, `value` and those of `columns`.
-    columns : list[str]
-        Columns that identify a quantity.
-
-    Returns
-    -------
-    pd.DataFrame
-        Columns mean, n, low, high; low and high are NaN for one seed.
     """
     groups = rows.groupby(columns)["value"]
     means = pd.DataFrame({"mean": groups.mean(), "n": groups.count()})

@@ -118,24 +118,7 @@ class DataDistribution:
 def labels_of(present: Tensor, problem: Problem, codes: Tensor | None = None) -> Tensor:
     """Return the labels y of relevant patterns.
 
-    Parameters
-    ----------
-    present : Tensor of shape (..., k)
-        Relevant patterns, 0 or 1.
-    problem : Problem
-        Problem with the rule of the labels.
-    codes : Tensor of shape (2 codes, k) or None
-        Codes, for labels that are codes.
-
-    Returns
-    -------
-    Tensor of shape (...)
-        +1 or -1. What is no code gets the class of the nearest one (uniform patterns).
-
-    Raises
-    ------
-    RarefeatError
-        If the labels are not a function of pattern counts.
+    present (..., k), codes (2 codes, k) -> (...).
     """
     count = present.sum(-1)
     match problem.labels:
@@ -153,17 +136,7 @@ def labels_of(present: Tensor, problem: Problem, codes: Tensor | None = None) ->
 
 
 def _distinct_codes(n: int, k: int, random: torch.Generator) -> Tensor:
-    """Draw n different binary vectors, (n, k).
-
-    Parameters
-    ----------
-    n : int
-        Number of vectors.
-    k : int
-        Their length.
-    random : torch.Generator
-        Generator that they are drawn from.
-    """
+    """Draw n different binary vectors, (n, k)."""
     codes = torch.empty(0, k)
     while len(codes) < n:
         codes = torch.cat([codes, torch.randint(2, (n, k), generator=random).float()])
@@ -224,21 +197,7 @@ def class_weights(labels: Tensor) -> Tensor:
 def batches(n: int, batch: int, steps: int, random: torch.Generator) -> Tensor:
     """Draw the samples of every step, without repetition within a pass.
 
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    batch : int
-        Samples of a step.
-    steps : int
-        Number of steps.
-    random : torch.Generator
-        Generator that the passes are drawn from.
-
-    Returns
-    -------
-    Tensor of shape (steps, batch)
-        Indices of the samples.
+    -> (steps, batch).
     """
     passes = -(-steps // (n // batch))
     return torch.cat(

@@ -39,17 +39,6 @@ def measure(name: str, setting: Setting, seeds: list[int], pictured: int) -> Blo
     """Train and measure every arm of a setting for some seeds, one after the other.
 
     A seed's numbers do not depend on the others.
-
-    Parameters
-    ----------
-    name : str
-        Name of the setting.
-    setting : Setting
-        The setting.
-    seeds : list[int]
-        Seeds of the replicas.
-    pictured : int
-        Seed whose neurons are embedded in the plane.
     """
     numbers, pictures = [], []
     for seed in progress(seeds, len(seeds), name):

@@ -79,20 +79,7 @@ def embedding(cosines: Tensor) -> Tensor:
 def picture(states: dict[int, TwoLayerNetwork], targets: Tensor, kinds: list[str]) -> pd.DataFrame:
     """Embed the neurons at some steps in the plane.
 
-    Parameters
-    ----------
-    states : dict[int, TwoLayerNetwork]
-        Network by step.
-    targets : Tensor of shape (r, D)
-        Directions that are shown with the neurons.
-    kinds : list[str]
-        Kind of each target.
-
-    Returns
-    -------
-    pd.DataFrame
-        A row per step, neuron and target: columns step, point, kind, near, x, y. `near` marks, at
-        every step, the neurons whose cosine to a target is above `NEAR` at the last one.
+    targets (r, D).
     """
     last = states[max(states)]
     size = last.norm()
@@ -121,19 +108,7 @@ def rare_ratio(neurons: TwoLayerNetwork, relevant: Tensor, frequency: list[float
     It is the least-squares slope over neurons: sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean
     over the most frequent patterns.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The network.
-    relevant : Tensor of shape (k,)
-        Indices of the relevant patterns.
-    frequency : list[float]
-        Frequency of each relevant pattern.
-
-    Returns
-    -------
-    float
-        The slope; NaN if the most frequent patterns have no weight.
+    relevant (k,).
     """
     often = torch.tensor(frequency)
     rarest = neurons.w[:, relevant[often.argmin()]].double()
@@ -145,19 +120,7 @@ def rare_ratio(neurons: TwoLayerNetwork, relevant: Tensor, frequency: list[float
 def decisive(sample: LabelledPatterns, problem: Problem, relevant: Tensor) -> Tensor:
     """Return which samples hold the rarest relevant pattern and would change class without it.
 
-    Parameters
-    ----------
-    sample : LabelledPatterns
-        The samples.
-    problem : Problem
-        Problem with the frequencies of the patterns and the rule of the labels.
-    relevant : Tensor of shape (k,)
-        Indices of the relevant patterns.
-
-    Returns
-    -------
-    Tensor of shape (n,)
-        True where the pattern decides.
+    relevant (k,) -> (n,).
     """
     rarest = relevant[torch.tensor(problem.frequency).argmin()]
     without = sample.patterns.clone()
@@ -170,19 +133,7 @@ def decisive(sample: LabelledPatterns, problem: Problem, relevant: Tensor) -> Te
 def kinks(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> Tensor:
     """Return the pattern count at which each neuron's pre-activation crosses 0.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The network.
-    x : Tensor of shape (n, D)
-        Inputs.
-    count : Tensor of shape (n,)
-        Number of relevant patterns in each.
-
-    Returns
-    -------
-    Tensor of shape (N,)
-        Zero of the least-squares line in the count; NaN where the line is flat.
+    x (n, D), count (n,) -> (N,).
     """
     slope, at_0 = lines(neurons, x, count)
     return torch.where(slope != 0, -at_0 / slope, torch.nan)
@@ -191,19 +142,7 @@ def kinks(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> Tensor:
 def lines(neurons: TwoLayerNetwork, x: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
     """Fit each neuron's pre-activation by a least-squares line in the pattern count.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The network.
-    x : Tensor of shape (n, D)
-        Inputs.
-    count : Tensor of shape (n,)
-        Number of relevant patterns in each.
-
-    Returns
-    -------
-    tuple[Tensor, Tensor]
-        Slope and value at 0, (N,) each.
+    x (n, D), count (n,).
     """
     centred = count - count.mean()
     z = x @ neurons.w.T + neurons.b
@@ -219,21 +158,7 @@ def head_kernel(
     They set the pace at which plain gradient descent on the head learns the stairs
     (theory.count_kernel).
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The network.
-    x : Tensor of shape (n, D)
-        Inputs.
-    count : Tensor of shape (n,)
-        Number of relevant patterns in each.
-    problem : Problem
-        The parity.
-
-    Returns
-    -------
-    list[float]
-        Eigenvalues, largest first.
+    x (n, D), count (n,).
     """
     slope, at_0 = (values.double().numpy() for values in lines(neurons, x, count))
     probability, _ = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
@@ -251,30 +176,7 @@ def ticket(
 ) -> Tensor:
     """Choose neurons of the step-2 network by a score.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The network after step 2.
-    score : Score
-        `random`: any. `kink`: at random among those that switch on between 0 and k relevant
-        patterns, then any. `norm`: the largest ||w_i||. `effective_rate`: the largest (E h^2)^2 / E
-        h^4 of the output h, for neurons that respond to many samples rather than to few; 0 for
-        those that respond to none.
-    size : int
-        Number of neurons.
-    x : Tensor of shape (n, D)
-        Inputs.
-    count : Tensor of shape (n,)
-        Number of relevant patterns in each.
-    k : int
-        Number of relevant patterns.
-    random : torch.Generator
-        Generator of the random order.
-
-    Returns
-    -------
-    Tensor of shape (size,)
-        Indices of the neurons.
+    x (n, D), count (n,) -> (size,).
     """
     order = torch.randperm(len(neurons.b), generator=random)
     if score == "random":

@@ -65,21 +65,6 @@ def initial(
     """Draw the unbiased initialisation of section 2.3.1, for which g = 0.
 
     m neurons and the same with -a, 2m in all.
-
-    Parameters
-    ----------
-    m : int
-        Half the number of neurons.
-    d : int
-        Input dimension.
-    D : int
-        Number of patterns.
-    k : int
-        Number of relevant patterns.
-    sigma_a : float
-        Standard deviation of a.
-    random : torch.Generator
-        Generator that the weights are drawn from.
     """
     w = torch.randn(m, d, generator=random) / k
     b = torch.randn(m, generator=random) / k**2
@@ -90,19 +75,7 @@ def initial(
 
 
 def gaussian(m: int, d: int, D: int, random: torch.Generator) -> TwoLayerNetwork:
-    """Draw m neurons as typical practice does (A.7.3): w ~ N(0, 1/d), a ~ N(0, 1/m), b = 0.
-
-    Parameters
-    ----------
-    m : int
-        Number of neurons.
-    d : int
-        Input dimension.
-    D : int
-        Number of patterns.
-    random : torch.Generator
-        Generator that the weights are drawn from.
-    """
+    """Draw m neurons as typical practice does (A.7.3): w ~ N(0, 1/d), a ~ N(0, 1/m), b = 0."""
     w = torch.randn(m, d, generator=random) / d**0.5
     return TwoLayerNetwork(
         w[:, :D], torch.zeros(m), torch.randn(m, generator=random) / m**0.5, w[:, D:]
@@ -115,21 +88,6 @@ def erasing_steps(
     """Return steps 1 and 2 of Theorem A.20.
 
     lambda = 1 / (2 eta) keeps nothing of what it is for: w after step 1, w and a after step 2.
-
-    Parameters
-    ----------
-    k : int
-        Number of relevant patterns.
-    m : int
-        Half the number of neurons.
-    gamma : float
-        Correlation of labels and relevant patterns, of (A1).
-    sigma : float
-        Root of the total variance of the patterns.
-    noise : bool
-        Whether the activation is smoothed, with sigma_xi = 1 / k^2.
-    p_min : float or None
-        Fraction of the rarer class, for the first rate of A.28's weighted loss.
     """
     eta = (
         gamma**2 * sigma**2 / (k * m**3) if p_min is None else gamma**2 * p_min * sigma / (k * m**3)
@@ -141,39 +99,14 @@ def erasing_steps(
 
 
 def activate(z: Tensor, activation: Activation = "clipped", sigma_xi: float = 0.0) -> Tensor:
-    """Apply the activation to pre-activations.
-
-    Parameters
-    ----------
-    z : Tensor
-        Pre-activations, of any shape.
-    activation : Activation
-        `clipped` for sigma(z) = min(1, max(z, 0)), `relu` for max(z, 0).
-    sigma_xi : float
-        If not 0, the clipped activation is smoothed: E sigma(z + xi) for xi ~ N(0, sigma_xi^2).
-    """
+    """Apply the activation to pre-activations."""
     if sigma_xi:
         return _smooth_relu(z, sigma_xi) - _smooth_relu(z - 1, sigma_xi)
     return z.clamp(0, 1) if activation == "clipped" else z.clamp(min=0)
 
 
 def slope(z: Tensor, h: Tensor, sigma_xi: float = 0.0) -> Tensor:
-    """Return the derivative of `activate` with respect to z.
-
-    Parameters
-    ----------
-    z : Tensor
-        Pre-activations, of any shape.
-    h : Tensor
-        `activate` of them.
-    sigma_xi : float
-        Deviation of the noise that smooths the activation.
-
-    Returns
-    -------
-    Tensor
-        1 on the slope, its ends included, and 0 elsewhere; without jumps if smoothed.
-    """
+    """Return the derivative of `activate` with respect to z."""
     if sigma_xi:
         return torch.special.ndtr(z / sigma_xi) - torch.special.ndtr((z - 1) / sigma_xi)
     return (z == h).to(z.dtype)
@@ -192,19 +125,7 @@ def pre_activations(neurons: TwoLayerNetwork, x: Tensor) -> Tensor:
 def scores(neurons: TwoLayerNetwork, x: Tensor, activation: Activation = "clipped") -> Tensor:
     """Return g(x) of a network in passes of `CHUNK` samples.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The network.
-    x : Tensor of shape (n, D)
-        Inputs.
-    activation : Activation
-        Activation of the neurons.
-
-    Returns
-    -------
-    Tensor of shape (n,)
-        Scores g(x).
+    x (n, D) -> (n,).
     """
     return torch.cat(
         [
@@ -229,20 +150,7 @@ def gradient(
 ) -> HingeGradient:
     """Compute the gradient of the mean hinge loss over n samples, in passes of `CHUNK`.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The network.
-    x : Tensor of shape (n, D)
-        Inputs.
-    y : Tensor of shape (n,)
-        Labels, +1 or -1.
-    weights : Tensor of shape (n,) or None
-        Weight of each sample; none for 1 each.
-    activation : Activation
-        Activation of the neurons.
-    sigma_xi : float
-        Deviation of the noise that smooths the activation.
+    x (n, D), y (n,), weights (n,).
     """
     total = None
     for rows in torch.arange(len(x)).split(CHUNK):
@@ -264,17 +172,7 @@ def gradient(
 
 
 def descend(neurons: TwoLayerNetwork, gradient: HingeGradient, step: StepSizes) -> TwoLayerNetwork:
-    """Take one step of all parameters (eq. 2.4). Biases have no regulariser.
-
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        Network before the step.
-    gradient : HingeGradient
-        Gradient of the loss.
-    step : StepSizes
-        Step sizes.
-    """
+    """Take one step of all parameters (eq. 2.4). Biases have no regulariser."""
     return TwoLayerNetwork(
         step.keep_w * neurons.w - step.eta * gradient.w,
         neurons.b - step.eta * gradient.b,
@@ -303,17 +201,7 @@ class Adam:
     def descend(
         self, neurons: TwoLayerNetwork, gradient: HingeGradient, share: float
     ) -> TwoLayerNetwork:
-        """Take one step with a fraction of the rates.
-
-        Parameters
-        ----------
-        neurons : TwoLayerNetwork
-            Network before the step.
-        gradient : HingeGradient
-            Gradient of the loss.
-        share : float
-            Fraction of the rates.
-        """
+        """Take one step with a fraction of the rates."""
         if not self.first:
             self.first = [torch.zeros_like(entries) for entries in gradient]
             self.second = [
@@ -344,32 +232,13 @@ def printed_update(k: int, m: int, T: int) -> Update:
     """Return plain gradient descent with eta = k^2 / (T m^{1/3}) for all parameters (A.276).
 
     lambda = 0 is the weakest that the theorem allows.
-
-    Parameters
-    ----------
-    k : int
-        Number of relevant patterns.
-    m : int
-        Half the number of neurons.
-    T : int
-        Number of training steps.
     """
     step = StepSizes(k**2 / (T * m ** (1 / 3)))
     return lambda _, neurons, gradient: descend(neurons, gradient, step)
 
 
 def chosen_update(head: float, first: float, steps: int) -> Update:
-    """Return Adam with rates that fall linearly to 0 at `steps`.
-
-    Parameters
-    ----------
-    head : float
-        Rate of a.
-    first : float
-        Rate of w and b.
-    steps : int
-        Number of steps.
-    """
+    """Return Adam with rates that fall linearly to 0 at `steps`."""
     adam = Adam(HingeGradient(first, first, head))
     return lambda t, neurons, gradient: adam.descend(neurons, gradient, 1 - (t - 1) / steps)
 
@@ -387,25 +256,7 @@ def train(
     Neurons that no input can switch on (w = 0, b < 0) have no gradient ever; they are left out of
     the products and put back.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        Network before the first step.
-    x : Tensor of shape (n, D)
-        Inputs.
-    y : Tensor of shape (n,)
-        Labels, +1 or -1.
-    order : Tensor of shape (steps, batch)
-        Indices of the samples of each step.
-    update : Update
-        Rule of a step.
-    activation : Activation
-        Activation of the neurons.
-
-    Yields
-    ------
-    TwoLayerNetwork
-        The network after each step.
+    x (n, D), y (n,), order (steps, batch).
     """
     live = ((neurons.w != 0).any(1) | (neurons.b >= 0)).nonzero()[:, 0]
     # No step after the second multiplies what lies outside the span.
@@ -422,19 +273,7 @@ def train(
 def group_scores(neurons: TwoLayerNetwork, x: Tensor, groups: int) -> Tensor:
     """Return g(x) of each of several networks of equal size.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The networks, whose neurons follow one another.
-    x : Tensor of shape (n, D)
-        Inputs.
-    groups : int
-        Number of networks.
-
-    Returns
-    -------
-    Tensor of shape (n, groups)
-        Scores of each network.
+    x (n, D) -> (n, groups).
     """
     h = activate(pre_activations(neurons, x))
     return (h * neurons.a).unflatten(1, (groups, -1)).sum(2)
@@ -447,20 +286,7 @@ def train_groups(
 
     Each is trained as by `train`.
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The networks, whose neurons follow one another.
-    groups : int
-        Number of networks.
-    x : Tensor of shape (n, D)
-        Inputs.
-    y : Tensor of shape (n,)
-        Labels, +1 or -1.
-    order : Tensor of shape (steps, batch)
-        Indices of the samples of each step.
-    update : Update
-        Rule of a step.
+    x (n, D), y (n,), order (steps, batch).
     """
     size = len(neurons.b) // groups
     for t, rows in enumerate(order, start=1):
@@ -482,19 +308,7 @@ def frozen_features(
 ) -> Tensor:
     """Compute the features h = sigma(<w_i, x> + b_i).
 
-    Parameters
-    ----------
-    neurons : TwoLayerNetwork
-        The network.
-    x : Tensor of shape (n, D)
-        Inputs.
-    activation : Activation
-        Activation of the neurons.
-
-    Returns
-    -------
-    Tensor of shape (n, N)
-        Features of each sample.
+    x (n, D) -> (n, N).
     """
     h = x.new_empty(len(x), len(neurons.b))
     for rows, chunk in zip(h.split(CHUNK), x.split(CHUNK), strict=True):
@@ -510,23 +324,7 @@ def train_head(
     The head begins at 0. The step size is rate / E||h||^2: in these units pairs of equal features
     count once, since two with half the step each are one.
 
-    Parameters
-    ----------
-    h : Tensor of shape (n, N)
-        Features.
-    y : Tensor of shape (n,)
-        Labels, +1 or -1.
-    order : Tensor of shape (steps, batch)
-        Indices of the samples of each step.
-    rate : float
-        Step size in units of 1 / E||h||^2.
-    momentum : float
-        Momentum of the steps.
-
-    Yields
-    ------
-    Tensor of shape (N,)
-        Head after each step.
+    h (n, N), y (n,), order (steps, batch) -> (N,).
     """
     size = float(h.square().sum(1).mean())
     eta = rate / size if size else 0.0
@@ -583,14 +381,7 @@ class LinearisedNetwork(NamedTuple):
     def descend(self, x: Tensor, y: Tensor, eta: float) -> "LinearisedNetwork":
         """Return the model after a gradient step on the mean hinge loss of a batch.
 
-        Parameters
-        ----------
-        x : Tensor of shape (n, D)
-            Inputs of the batch.
-        y : Tensor of shape (n,)
-            Labels, +1 or -1.
-        eta : float
-            Step size.
+        x (n, D), y (n,).
         """
         h, on = self.features(x)
         c = hinge_slope(y, self._scores(h, on, x)) / len(x)
@@ -618,23 +409,7 @@ def train_linearised(
 
     Its step size is rate / E||gradient of g||^2.
 
-    Parameters
-    ----------
-    model : LinearisedNetwork
-        Model before the first step.
-    x : Tensor of shape (n, D)
-        Inputs.
-    y : Tensor of shape (n,)
-        Labels, +1 or -1.
-    order : Tensor of shape (steps, batch)
-        Indices of the samples of each step.
-    rate : float
-        Step size in units of 1 / E||gradient of g||^2.
-
-    Yields
-    ------
-    LinearisedNetwork
-        The model after each step.
+    x (n, D), y (n,), order (steps, batch).
     """
     size = 0.0
     for chunk in x.split(CHUNK):

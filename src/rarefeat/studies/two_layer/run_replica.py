@@ -106,22 +106,7 @@ class ReplicaSetup:
 
 
 def run(setting: Setting, draws: str, seed: int) -> ReplicaResult:
-    """Train and measure every arm of a setting for one seed.
-
-    Parameters
-    ----------
-    setting : Setting
-        The setting.
-    draws : str
-        First part of the key of its random streams.
-    seed : int
-        Seed of the replica.
-
-    Raises
-    ------
-    RarefeatError
-        If an accuracy is not finite.
-    """
+    """Train and measure every arm of a setting for one seed."""
     rows: list[MetricRow] = []
     pictures: dict[tuple[str, int], TwoLayerNetwork] = {}
     for structure in sorted({arm.structure for arm in setting.arms}, reverse=True):
@@ -164,21 +149,7 @@ def _of_the_data(stage: ReplicaSetup) -> dict[str, float]:
 def _ends(stage: ReplicaSetup, arm: Procedure, train: Tensor, test: Tensor) -> list[MetricRow]:
     """Return accuracies at the end, from the scores of all training and test samples.
 
-    Parameters
-    ----------
-    stage : ReplicaSetup
-        Data of the replica.
-    arm : Procedure
-        Procedure that was trained.
-    train : Tensor of shape (n,)
-        Scores of the training samples.
-    test : Tensor of shape (n_test,)
-        Scores of the test samples.
-
-    Raises
-    ------
-    RarefeatError
-        If a score is not finite.
+    train (n,), test (n_test,).
     """
     T = stage.setting.T
     values = {
@@ -414,15 +385,6 @@ def _tickets(stage: ReplicaSetup, neurons: TwoLayerNetwork, suffix: str) -> list
     """Measure sub-networks of the step-2 network, trained alone (Proposition B.1).
 
     They are trained by the chosen schedule; accuracies are means over random draws.
-
-    Parameters
-    ----------
-    stage : ReplicaSetup
-        Data of the replica.
-    neurons : TwoLayerNetwork
-        Network after step 2.
-    suffix : str
-        Last part of the arms' names; empty for none.
     """
     setting, rates = stage.setting, stage.setting.rates
     x, k = stage.x[:1000], setting.problem.k

@@ -20,17 +20,7 @@ DRAWS = "two_layer_rates"
 
 
 def candidates(setting: Setting, learner: str, grid: dict[str, list[float]]) -> Iterator[Setting]:
-    """Yield the setting with one arm, for every combination of the rates that concern it.
-
-    Parameters
-    ----------
-    setting : Setting
-        The setting.
-    learner : str
-        Key of `LEARNERS`.
-    grid : dict[str, list[float]]
-        Candidates by the name of the rate.
-    """
+    """Yield the setting with one arm, for every combination of the rates that concern it."""
     arm, keys = LEARNERS[learner]
     for values in itertools.product(*(grid[key] for key in keys)):
         rates = Rates(**setting.rates.model_dump() | dict(zip(keys, values, strict=True)))
@@ -47,25 +37,7 @@ def candidates(setting: Setting, learner: str, grid: dict[str, list[float]]) -> 
 def measure(
     setting: Setting, name: str, grid: dict[str, list[float]], seeds: Iterable[int]
 ) -> pd.DataFrame:
-    """Measure the accuracies of every candidate, by learner and seed.
-
-    Parameters
-    ----------
-    setting : Setting
-        The setting.
-    name : str
-        Name of the setting.
-    grid : dict[str, list[float]]
-        Candidates by the name of the rate.
-    seeds : Iterable[int]
-        Seeds of the replicas.
-
-    Returns
-    -------
-    pd.DataFrame
-        A row per candidate and seed: accuracies on its training sample and on a held-out one of the
-        same study at the end, and on the latter on average over the steps.
-    """
+    """Measure the accuracies of every candidate, by learner and seed."""
     rows = []
     tried = [
         (learner, candidate)

@@ -11,22 +11,7 @@ from scipy import integrate, optimize, special
 
 
 def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distribution of the number of relevant patterns under D^mix (A.5).
-
-    Parameters
-    ----------
-    k : int
-        Number of relevant patterns, odd.
-    p_o : float
-        Probability of the uniform part of the mixture.
-    negatives : float
-        Fraction of class -1.
-
-    Returns
-    -------
-    tuple[np.ndarray, np.ndarray]
-        Pr[count = c] and the class y(c) of each count under parity labels, (k + 1,) each.
-    """
+    """Return the distribution of the number of relevant patterns under D^mix (A.5)."""
     counts = np.arange(k + 1)
     probability = p_o * special.comb(k, counts) / 2**k
     probability[[0, k]] += (1 - p_o) / 2
@@ -42,14 +27,7 @@ def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> floa
     By dynamic programming over the counts: best[s][sign] is the mass classified rightly so far with
     s changes.
 
-    Parameters
-    ----------
-    probability : np.ndarray of shape (k + 1,)
-        Probability of each count.
-    labels : np.ndarray of shape (k + 1,)
-        Class of each count, +1 or -1.
-    changes : int
-        Largest number of sign changes.
+    probability (k + 1,), labels (k + 1,).
     """
     best = {sign: [0.0] + [-math.inf] * changes for sign in (-1, 1)}
     for p, y in zip(probability, labels, strict=True):
@@ -72,21 +50,6 @@ def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: floa
     sampling error of D - k that are independent of y. beta = 1 gives step 2, where the live neurons
     are on for every sample. What the population itself puts on patterns outside A (eps_e of Lemma
     2.6) is left out.
-
-    Parameters
-    ----------
-    n : int
-        Training samples.
-    D : int
-        Number of patterns.
-    k : int
-        Number of relevant patterns.
-    gamma : float
-        Correlation of labels and relevant patterns, of (A1).
-    beta : float
-        Fraction of the samples that switch the neuron on.
-    p_o : float
-        Probability of a pattern outside A.
     """
     return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
 
@@ -116,15 +79,6 @@ def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
     = sqrt(1 + r^2) / r times that of an isotropic vector, and of the pair (a_i, -a_i) with one u_i
     the better one counts, which is |a_i| where r is small against 1: so the largest of m folded
     values.
-
-    Parameters
-    ----------
-    d : int
-        Input dimension.
-    m : int
-        Half the number of neurons.
-    residue : float
-        r, the surviving weight's deviation in units of the signal's.
     """
     grow = math.sqrt(1 + residue**2) / residue
     half = (d - 1) / 2
@@ -144,15 +98,6 @@ def residue_of(cosine: float, d: int, m: int) -> float:
     """Return the residue that explains a One Step cosine at this d and m.
 
     It is the inverse of `one_step_residue_cosine`.
-
-    Parameters
-    ----------
-    cosine : float
-        Expected largest cosine after step 1.
-    d : int
-        Input dimension.
-    m : int
-        Half the number of neurons.
     """
     return math.exp(
         optimize.brentq(
@@ -168,38 +113,13 @@ def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:
 
     It is cov(y, phi~_r) / cov(y, phi~_j) for majority labels over odd k: step 2 makes every live
     neuron proportional to E[y phi~] - E[y] E[phi~].
-
-    Parameters
-    ----------
-    k : int
-        Number of relevant patterns, odd.
-    p_o : float
-        Probability of the uniform part of D^mix.
-    frequency : float
-        Fraction of its occurrences under D^mix that the rare pattern keeps; the others keep all of
-        theirs.
     """
     often, rare = _covariances(k, p_o, frequency)
     return rare / often
 
 
 def _covariances(k: int, p_o: float, frequency: float) -> tuple[float, float]:
-    """Sum over the joint distribution of the others' count c of k - 1 and the rare pattern.
-
-    Parameters
-    ----------
-    k : int
-        Number of relevant patterns, odd.
-    p_o : float
-        Probability of the uniform part of D^mix.
-    frequency : float
-        Fraction of its occurrences that the rare pattern keeps.
-
-    Returns
-    -------
-    tuple[float, float]
-        Covariance of y with one of the others, and with the rare pattern.
-    """
+    """Sum over the joint distribution of the others' count c of k - 1 and the rare pattern."""
     moments = {"y": 0.0, "often": 0.0, "rare": 0.0, "y often": 0.0, "y rare": 0.0}
     for c in range(k):
         uniform = p_o * comb(k - 1, c) / 2 ** (k - 1)
@@ -228,17 +148,6 @@ def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.
     """Return the lower bound of Theorem 2.2 on the hinge loss, with B outside the root.
 
     For some A the loss is >= p_o (1 - sqrt(2 N) B / 2^k).
-
-    Parameters
-    ----------
-    N : np.ndarray
-        Number of features with values in [-1, 1].
-    B : np.ndarray
-        Norm of the head.
-    k : int
-        Number of relevant patterns.
-    p_o : float
-        Probability of the uniform part of D^mix.
     """
     return p_o * (1 - np.sqrt(2 * np.asarray(N)) * B / 2**k)
 
@@ -251,35 +160,12 @@ def fixed_feature_bound_mean(
     The argument of Theorem 2.2 without rounding: the mean is >= p_o (1 - B sqrt(N / C(D, k))).
     Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's
     inequality.
-
-    Parameters
-    ----------
-    N : np.ndarray
-        Number of features with values in [-1, 1].
-    B : np.ndarray
-        Norm of the head.
-    D : int
-        Number of patterns.
-    k : int
-        Number of relevant patterns.
-    p_o : float
-        Probability of the uniform part of D^mix.
     """
     return p_o * (1 - np.asarray(B) * np.sqrt(np.asarray(N) / comb(D, k)))
 
 
 def kernel_bound(scale: np.ndarray, k: int, p_o: float) -> np.ndarray:
-    """Return the shape of Corollary 2.3, p_o (1 - P / 2^k) - 1 / P.
-
-    Parameters
-    ----------
-    scale : np.ndarray
-        P, the value of the corollary's unnamed polynomial poly(d, L).
-    k : int
-        Number of relevant patterns.
-    p_o : float
-        Probability of the uniform part of D^mix.
-    """
+    """Return the shape of Corollary 2.3, p_o (1 - P / 2^k) - 1 / P."""
     scale = np.asarray(scale, dtype=float)
     return p_o * (1 - scale / 2**k) - 1 / scale
 
@@ -291,21 +177,7 @@ def count_kernel(
 
     They set the pace of plain gradient descent on the head. Features are sigma(slope_i c + b_i).
 
-    Parameters
-    ----------
-    neurons_slope : np.ndarray of shape (N,)
-        Slope of each neuron in the count.
-    b : np.ndarray of shape (N,)
-        Pre-activation of each neuron at count 0.
-    counts : np.ndarray of shape (k + 1,)
-        The counts c.
-    probability : np.ndarray of shape (k + 1,)
-        Probability of each count.
-
-    Returns
-    -------
-    np.ndarray of shape (k + 1,)
-        Eigenvalues, largest first and adding up to 1.
+    neurons_slope (N,), b (N,), counts (k + 1,), probability (k + 1,) -> (k + 1,).
     """
     h = np.clip(np.outer(counts, neurons_slope) + b, 0, 1) * np.sqrt(probability)[:, None]
     values = np.linalg.eigvalsh(h @ h.T)[::-1]

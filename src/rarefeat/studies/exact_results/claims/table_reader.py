@@ -12,21 +12,7 @@ def values_by_seed(
     place: float | None = None,
     column: Literal["value", "stated"] = "value",
 ) -> pd.Series:
-    """Return a quantity, or its stated value, by seed.
-
-    Parameters
-    ----------
-    table : pd.DataFrame
-        Table of a result.
-    setting : str
-        Name of the setting.
-    quantity : str
-        Name of the quantity.
-    place : float or None
-        Place on the quantity's axis; the last if none is given.
-    column : Literal['value', 'stated']
-        Which of both values.
-    """
+    """Return a quantity, or its stated value, by seed."""
     rows = table[(table["setting"] == setting) & (table["quantity"] == quantity)]
     place = rows["at"].max() if place is None else place
     return rows[rows["at"] == place].set_index("seed")[column].sort_index()
@@ -35,19 +21,7 @@ def values_by_seed(
 def excess(
     table: pd.DataFrame, setting: str, quantity: str, place: float | None = None
 ) -> pd.Series:
-    """Return value less stated value, by seed.
-
-    Parameters
-    ----------
-    table : pd.DataFrame
-        Table of a result.
-    setting : str
-        Name of the setting.
-    quantity : str
-        Name of the quantity.
-    place : float or None
-        Place on the quantity's axis; the last if none is given.
-    """
+    """Return value less stated value, by seed."""
     return values_by_seed(table, setting, quantity, place) - values_by_seed(
         table, setting, quantity, place, "stated"
     )

@@ -51,17 +51,7 @@ class Split(NamedTuple):
 
 
 def split_digits(training: Perceptrons, seeds: list[int], draws: str) -> Split:
-    """Split the images into training and validation, for each seed.
-
-    Parameters
-    ----------
-    training : Perceptrons
-        Number of training images.
-    seeds : list of int
-        Seeds.
-    draws : str
-        Namespace of the random streams.
-    """
+    """Split the images into training and validation, for each seed."""
     bunch = load_digits()
     pixels, digit = torch.from_numpy(bunch.data).float() / 16, torch.from_numpy(bunch.target).long()
     order = torch.stack(
@@ -104,32 +94,7 @@ def fit(
 ) -> dict[int, Parameters]:
     """Train by SGD on cross-entropy, or on the prediction of hidden pixels.
 
-    Parameters
-    ----------
-    parameters : list of Tensor
-        Initial weights and biases.
-    x : Tensor of shape (S, n, 64)
-        Images.
-    targets : int64 Tensor of shape (S, n) or None
-        Classes; None to predict the hidden half of the pixels, by mean squared error.
-    descent : SGDSettings
-        Settings.
-    shift : int
-        Largest shift of an image (pixels).
-    streams : list of torch.Generator
-        Generator of each replica.
-    checkpoints : list of int
-        Epochs.
-
-    Returns
-    -------
-    dict of int to list of Tensor
-        Weights and biases after each checkpoint.
-
-    Raises
-    ------
-    RarefeatError
-        If weights are no longer finite.
+    x (S, n, 64), targets (S, n).
     """
     parameters = [tensor.clone().requires_grad_() for tensor in parameters]
     optimiser = torch.optim.SGD(
@@ -171,21 +136,7 @@ def fit(
 def self_supervised(training: Perceptrons, images: Split, seeds: list[int], draws: str) -> Tensor:
     """Compute features that no label affects, by a network that predicts hidden pixels.
 
-    Parameters
-    ----------
-    training : Perceptrons
-        Settings.
-    images : Split
-        Images.
-    seeds : list of int
-        Seeds.
-    draws : str
-        Namespace of the random streams.
-
-    Returns
-    -------
-    Tensor of shape (S, n, hidden)
-        Activations of the last hidden layer on the training images.
+    -> (S, n, hidden).
     """
     streams = [generator(draws, seed, "self-supervised") for seed in seeds]
     width, descent = training.hidden, training.features
@@ -208,18 +159,7 @@ def probe_error_rate(
 ) -> list[float]:
     """Compute the error rate of a linear probe of the last hidden layer, by replica.
 
-    Parameters
-    ----------
-    body : list of Tensor
-        Weights and biases of both hidden layers.
-    images : Split
-        Images.
-    truth : Tensor of shape (S, n)
-        Superclasses of the training images.
-    test_truth : Tensor of shape (S, n')
-        Superclasses of the validation images.
-    l2 : float
-        Penalty of the probe.
+    truth (S, n), test_truth (S, n').
     """
     rates = []
     layers = zip(hidden(body, images.train), hidden(body, images.test), strict=True)
@@ -244,28 +184,6 @@ def error_rows(
     Readouts: `finetuned`, all weights trained on the superclasses; `probe`, a linear probe of the
     last hidden layer; and for the scheme `coarse`, which is then trained on the superclasses twice,
     `once`, before fine-tuning.
-
-    Parameters
-    ----------
-    training : Perceptrons
-        Settings.
-    levels : mapping
-        The hierarchy.
-    superclass : str
-        Level of the coarse task.
-    scheme : LabelScheme
-        Kind of labels.
-    seeds : list of int
-        Seeds.
-    draws : str
-        Namespace of the random streams.
-    candidates : list of int, optional
-        Numbers of clusters, for `rebalanced`.
-
-    Returns
-    -------
-    list of dict
-        A row for each checkpoint, readout and seed.
     """
     images = split_digits(training, seeds, draws)
     truth, test_truth = (
@@ -317,21 +235,7 @@ def make_head(
 
     Outputs beyond the classes have no weights, and a bias that makes their softmax weight 0.
 
-    Parameters
-    ----------
-    inputs : int
-        Number of inputs.
-    width : int
-        Number of outputs.
-    classes : int
-        Number of classes.
-    stream : torch.Generator
-        Generator of the replica.
-
-    Returns
-    -------
-    weights : Tensor of shape (inputs, width)
-    bias : Tensor of shape (1, width)
+    -> weights (inputs, width), bias (1, width).
     """
     weights, bias = torch.zeros(inputs, width), torch.full((1, width), -1e9)
     weights[:, :classes] = torch.randn(inputs, classes, generator=stream) * math.sqrt(2 / inputs)

@@ -20,21 +20,7 @@ Levels = Mapping[str, Tensor]
 
 
 def read_levels(levels: Mapping[str, list[int]] | str, folder: str = "") -> Levels:
-    """Read the hierarchy from the config or from a CSV file.
-
-    Parameters
-    ----------
-    levels : mapping or str
-        Class of every label by level; or the name of a CSV file whose header names the levels, with
-        a line for each label in order.
-    folder : str
-        Folder of the file.
-
-    Raises
-    ------
-    RarefeatError
-        If the file is missing, or does not hold integers of 0 or more.
-    """
+    """Read the hierarchy from the config or from a CSV file."""
     if not isinstance(levels, str):
         return {name: torch.tensor(classes) for name, classes in levels.items()}
     path = Path(folder) / levels
@@ -60,19 +46,7 @@ def read_levels(levels: Mapping[str, list[int]] | str, folder: str = "") -> Leve
 def at_level(levels: Levels, name: str, labels: Tensor) -> Tensor:
     """Return the class of each image at a level, (n,), numbered from 0 on.
 
-    Parameters
-    ----------
-    levels : mapping
-        The hierarchy.
-    name : str
-        The level.
-    labels : Tensor of shape (n,)
-        Labels of the images.
-
-    Raises
-    ------
-    RarefeatError
-        If the hierarchy has no such level, or not all labels.
+    labels (n,).
     """
     if name not in levels:
         raise RarefeatError(f"levels: unknown level {name}; allowed: {', '.join(levels)}")
@@ -92,18 +66,7 @@ def number_classes(values: Tensor) -> Tensor:
 def clusters(features: Tensor, number: int, seed: int) -> Tensor:
     """Cluster images by k-means.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, p)
-        Features of the images.
-    number : int
-        Number of clusters, at most n.
-    seed : int
-        Seed of scikit-learn.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
+    features (n, p) -> (n,).
     """
     # On one thread: several threads add up in an order that differs between runs.
     with threadpool_limits(1):
@@ -116,16 +79,7 @@ def clusters(features: Tensor, number: int, seed: int) -> Tensor:
 def cluster_within(superclass: Tensor, cluster: Callable[[Tensor], Tensor]) -> Tensor:
     """Cluster each superclass by itself.
 
-    Parameters
-    ----------
-    superclass : Tensor of shape (n,)
-        Superclass of each image.
-    cluster : callable
-        Maps a mask of images, bool (n,), to their clusters.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
+    superclass (n,) -> (n,).
     """
     result, first = torch.empty_like(superclass), 0
     for s in range(int(superclass.max()) + 1):
@@ -139,21 +93,7 @@ def cluster_within(superclass: Tensor, cluster: Callable[[Tensor], Tensor]) -> T
 def rebalanced(features: Tensor, candidates: list[int], smallest: int, seed: int) -> Tensor:
     """Cluster images into as many clusters as possible, none of them small (A.1.1).
 
-    Parameters
-    ----------
-    features : Tensor of shape (n, p)
-        Features of the images.
-    candidates : list of int
-        Numbers of clusters.
-    smallest : int
-        Images that each cluster must have.
-    seed : int
-        Seed of scikit-learn.
-
-    Returns
-    -------
-    int64 Tensor of shape (n,)
-        One cluster if no candidate will do.
+    features (n, p) -> (n,).
     """
     best = torch.zeros(len(features), dtype=torch.int64)
     for number in sorted(candidates):
@@ -175,24 +115,7 @@ def classes_of(
 ) -> Tensor:
     """Return the class of every image in pretraining, (n,), numbered 0, ..., G - 1.
 
-    Parameters
-    ----------
-    scheme : LabelScheme
-        Kind of labels. Its label is the purpose of the random stream.
-    labels : Tensor of shape (n,)
-        Labels of the data set.
-    superclass : Tensor of shape (n,)
-        Superclasses.
-    levels : mapping
-        The hierarchy.
-    features : Tensor of shape (n, p) or None
-        Features for clusters.
-    draws : str
-        Namespace of the random stream.
-    seed : int
-        Seed of the replica.
-    candidates : list of int, optional
-        Numbers of clusters, for `rebalanced`.
+    labels (n,), superclass (n,), features (n, p).
     """
     random = generator(draws, seed, scheme.label)
     state = random.initial_seed() % 2**32  # scikit-learn's seeds have 32 bits
@@ -227,21 +150,7 @@ def most_classes(
     n: int,
     candidates: list[int] | None = None,
 ) -> int:
-    """Return the largest number of classes that a scheme can have.
-
-    Parameters
-    ----------
-    scheme : LabelScheme
-        Kind of labels.
-    levels : mapping
-        The hierarchy.
-    superclass : str
-        Level of the superclasses.
-    n : int
-        Number of images.
-    candidates : list of int, optional
-        Numbers of clusters, for `rebalanced`.
-    """
+    """Return the largest number of classes that a scheme can have."""
     superclasses = len(levels[superclass].unique())
     match scheme.kind:
         case "coarse":

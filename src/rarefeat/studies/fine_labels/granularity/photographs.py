@@ -78,27 +78,7 @@ def fit(
 ) -> None:
     """Train a model, from its checkpoint if there is one.
 
-    Parameters
-    ----------
-    model : Classifier
-        The model.
-    images : uint8 Tensor of shape (N, 3, H, W)
-        Images.
-    targets : int64 Tensor of shape (N,)
-        Classes.
-    training : ResNetSettings
-        Augmentation and precision.
-    descent : SGDSettings
-        Settings of SGD.
-    run : TrainingRun
-        Checkpoint and random streams.
-    epochs : list of int
-        Epochs after which the weights are written to a file.
-
-    Raises
-    ------
-    RarefeatError
-        As `images.trainer.train`.
+    images (N, 3, H, W), targets (N,).
     """
     device = next(model.parameters()).device
     weights = model.trained
@@ -127,19 +107,7 @@ def fit(
 def views_of(images: Tensor, training: ResNetSettings, stream: torch.Generator) -> Tensor:
     """Shift and flip training images.
 
-    Parameters
-    ----------
-    images : uint8 Tensor of shape (B, 3, H, W)
-        Images.
-    training : ResNetSettings
-        Largest shift, and probability of a flip.
-    stream : torch.Generator
-        Generator.
-
-    Returns
-    -------
-    Tensor of shape (B, 3, H, W)
-        Images in [0, 1].
+    images (B, 3, H, W) -> (B, 3, H, W).
     """
     x = shift_images(images[None], training.shift, [stream])[0].float() / 255
     flip = torch.rand(len(x), 1, 1, 1, generator=stream) < training.flip
@@ -170,17 +138,7 @@ def error_rate(model: Classifier, images: SweepImages) -> float:
 
 
 def probe_error_rate(model: Classifier, images: SweepImages, l2: float) -> float:
-    """Compute the error rate of a linear probe of the features.
-
-    Parameters
-    ----------
-    model : Classifier
-        The model.
-    images : SweepImages
-        Images.
-    l2 : float
-        Penalty of the probe.
-    """
+    """Compute the error rate of a linear probe of the features."""
     calibrate(model.encoder, images.train)
     x_train, x_test = standardise(
         *(extract(model.encoder, x)[0] for x in (images.train, images.test))
@@ -201,29 +159,7 @@ def iter_replica_rows(
 ) -> Iterator[dict]:
     """Train one replica; yield its rows, as `digits.error_rows`.
 
-    Parameters
-    ----------
-    images : SweepImages
-        Images.
-    classes : int64 Tensor of shape (N,)
-        Classes in pretraining.
-    scheme : LabelScheme
-        Kind of labels.
-    training : ResNetSettings
-        Settings.
-    seed : int
-        Seed of the replica.
-    draws : str
-        Namespace of the random streams.
-    folder : Path
-        Folder of the checkpoints.
-    identity : Tensor
-        Identity that a checkpoint must have.
-
-    Raises
-    ------
-    RarefeatError
-        If an error is not finite.
+    classes (N,).
     """
     G, superclasses = int(classes.max()) + 1, int(images.superclass.max()) + 1
     device = images.train.device
@@ -260,24 +196,7 @@ def iter_replica_rows(
 
 
 def read_images(file: CellFile, levels: Levels, superclass: str, device: str) -> SweepImages:
-    """Read the images of a sweep.
-
-    Parameters
-    ----------
-    file : CellFile
-        File of the images.
-    levels : mapping
-        The hierarchy.
-    superclass : str
-        Level of the coarse task.
-    device : str
-        Device of the tensors.
-
-    Raises
-    ------
-    RarefeatError
-        If there are fewer than two superclasses with training and test images.
-    """
+    """Read the images of a sweep."""
     train, labels, test, test_labels = file.tensors("train", "train_labels", "test", "test_labels")
     truth, test_truth = (at_level(levels, superclass, x) for x in (labels, test_labels))
     if not truth.any() or truth.max() != test_truth.max():

@@ -9,37 +9,14 @@ from rarefeat.studies.fine_labels.config import SGDSettings
 
 
 def learning_rate(descent: SGDSettings, step: int, steps: int) -> float:
-    """Return the learning rate at a step: linear warm-up, then a cosine to 0 (A.1.1).
-
-    Parameters
-    ----------
-    descent : SGDSettings
-        Largest rate, and fraction of the steps for the warm-up.
-    step : int
-        Step, counted from 0.
-    steps : int
-        Number of steps.
-    """
+    """Return the learning rate at a step: linear warm-up, then a cosine to 0 (A.1.1)."""
     return warmed_cosine(step, steps, descent.warmup * steps, descent.lr)
 
 
 def shift_images(images: Tensor, pixels: int, generators: list[torch.Generator]) -> Tensor:
     """Shift each image by up to some pixels in either direction, both axes alike.
 
-    Parameters
-    ----------
-    images : Tensor of shape (S, n, C, H, W)
-        Images.
-    pixels : int
-        Largest shift; 0 draws nothing.
-    generators : list of torch.Generator
-        Generator of each replica; every image has a draw of its own.
-
-    Returns
-    -------
-    Tensor of shape (S, n, C, H, W)
-        Pixels that are shifted in have the smallest value of all images, which is the background of
-        digits, and black.
+    images (S, n, C, H, W) -> (S, n, C, H, W).
     """
     if not pixels:
         return images

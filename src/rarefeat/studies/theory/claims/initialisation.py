@@ -41,22 +41,7 @@ def measure(reader: ClaimTableReader) -> list[Measurement]:
 
 
 def fitted(reader: ClaimTableReader, claim: str, quantity: str) -> list[Measurement]:
-    """Return the measurements of a claim about an exponent in d, without its log factors.
-
-    Parameters
-    ----------
-    reader : ClaimTableReader
-        Reader with the table `scaling_exponents`.
-    claim : str
-        Claim.
-    quantity : str
-        Quantity of the table.
-
-    Returns
-    -------
-    list of Measurement
-        One for each ratio and range of d: the exponent less its bound.
-    """
+    """Return the measurements of a claim about an exponent in d, without its log factors."""
     table = reader.tables["scaling_exponents"]
     rows = []
     for row in table[(table["quantity"] == quantity) & (table["log_power"] == 0)].itertuples():

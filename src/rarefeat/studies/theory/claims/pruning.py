@@ -166,19 +166,7 @@ def measurements_at_T5(reader: ClaimTableReader) -> list[Measurement]:
 
 
 def end_of_pruning(data: Data, training: Training, eps_min: float, sigma: float) -> float:
-    """Compute T5 in steps, with C_z of docs/method/model.md.
-
-    Parameters
-    ----------
-    data : Data
-        Distribution of the data.
-    training : Training
-        Learning rate, and scale of the attention's logits.
-    eps_min : float
-        Relative frequency of the minority feature.
-    sigma : float
-        Noise.
-    """
+    """Compute T5 in steps, with C_z of docs/method/model.md."""
     scale, eta = training.logit_scale(data.d1), training.eta
     C_z = data.C * attended_count(data.L, sigma**2 * data.d1, scale) ** 2
     return data.d**1.99 / eta + pruning_time(data.d, eta, C_z, 1 / data.d, eps_min)

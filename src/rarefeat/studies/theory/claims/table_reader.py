@@ -42,15 +42,6 @@ class ClaimTableReader:
         """Return a metric at one point of a study, by seed.
 
         Some tables have no row for a replica without the measured object.
-
-        Parameters
-        ----------
-        study, metric : str
-            Study and metric.
-        table : str, optional
-            Kind of the table.
-        **where : float or str
-            Values of columns that select the point.
         """
         rows = self.tables[f"{study}_{table}"]
         chosen = rows["metric"] == metric
@@ -82,27 +73,7 @@ class ClaimTableReader:
         few: str = "", untestable: str = "", diverged: int = 0, remark: str = "",
         premise: pd.Series | None = None,
     ) -> Measurement:  # fmt: skip
-        """Return a measurement of a claim.
-
-        Parameters
-        ----------
-        claim, study : str
-            Claim and study.
-        place : mapping
-            Place in the regime.
-        values : Series or Estimate
-            Values by seed, of which the mean is estimated, or an estimate.
-        few : str, optional
-            Reason why a claim with fewer than five finite values cannot be tested.
-        untestable : str, optional
-            Reason why the claim cannot be tested whatever its values.
-        diverged : int, optional
-            Number of replicas that diverged.
-        remark : str, optional
-            Remark on the measurement.
-        premise : Series, optional
-            What the claim's premise says, by seed.
-        """
+        """Return a measurement of a claim."""
         n_finite = (
             values.n if isinstance(values, Estimate) else int(np.isfinite(np.asarray(values)).sum())
         )
@@ -126,16 +97,7 @@ class ClaimTableReader:
     ) -> pd.DataFrame:
         """Return a metric over eps_min, a row for each, and a column for each seed.
 
-        Parameters
-        ----------
-        study, metric : str
-            Study and metric.
-        eps_mins : ndarray of shape (n,)
-            Points.
-        sigma : float
-            Noise.
-        table : str, optional
-            Kind of the table.
+        eps_mins (n,).
         """
         return pd.DataFrame(
             [
@@ -151,18 +113,7 @@ class ClaimTableReader:
 
         Below, a line would run through the step.
 
-        Parameters
-        ----------
-        claim, study : str
-            Claim and study.
-        x : ndarray of shape (n,)
-            Values of eps_min.
-        sigma : float
-            Noise.
-        curves : DataFrame
-            A row for each eps_min, a column for each seed.
-        few : str
-            Reason why fewer than five replicas have a value.
+        x (n,).
         """
         learned = self.curves(study, "learned", x, sigma).mean(axis=1) >= LEARNED
         x_learned, curves = x[learned], curves[learned.to_numpy()]
@@ -191,14 +142,7 @@ def by_seed_of(
 ) -> pd.Series:
     """Compute a slope over some points, seed by seed.
 
-    Parameters
-    ----------
-    slope : callable
-        Function of the points and the curves.
-    x : ndarray of shape (n,)
-        Points.
-    curves : DataFrame
-        A row for each point, a column for each seed.
+    x (n,).
     """
     # In the order of rows: sums in another order have other last bits.
     return pd.Series(slope(x, np.ascontiguousarray(curves)), curves.columns)
@@ -244,17 +188,7 @@ def unchanged(values: pd.Series) -> pd.Series:
 
 
 def values_by_seed(table: pd.DataFrame, metric: str, step: int | None = None) -> pd.Series:
-    """Return a metric of a trajectory at one step, by seed.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Trajectories.
-    metric : str
-        Metric.
-    step : int, optional
-        Step; the last if none is given.
-    """
+    """Return a metric of a trajectory at one step, by seed."""
     step = table["step"].max() if step is None else step
     chosen = table[(table["metric"] == metric) & (table["step"] == step)]
     return chosen.set_index("seed")["value"].sort_index()
