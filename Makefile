@@ -87,7 +87,7 @@ photographs: venv
 	done
 
 check: quick
-	$(BIN)/python -m rarefeat.manage.compare_references tests/reference \
+	$(BIN)/python -m rarefeat.workflow.compare_references tests/reference \
 	  --configfile config/quick.yaml
 
 # The tests of one file run in one process, as they share what they prepare; all share one run of

@@ -18,22 +18,22 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.chain import pretrain as stage
-from rarefeat.chain.pretrain import batches
-from rarefeat.config.model import Arm, Data, Training
-from rarefeat.core.bias import BiasContext, is_stage_one_over, make_bias_rule
-from rarefeat.core.contrastive import infonce
-from rarefeat.core.encoder import embed, pre_activations
-from rarefeat.core.neurons import absolute_cosines, feature_share
-from rarefeat.core.randomness import generator, make_generators
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
-from rarefeat.core.statistics import student_interval
-from rarefeat.core.theory import activation_probability
-from rarefeat.core.thresholds import PURE_COSINE
-from rarefeat.project import load
+from rarefeat.model.bias import BiasContext, is_stage_one_over, make_bias_rule
+from rarefeat.model.contrastive import infonce
+from rarefeat.model.encoder import embed, pre_activations
+from rarefeat.model.neurons import absolute_cosines, feature_share
+from rarefeat.model.randomness import generator, make_generators
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import frequencies, latent_pairs
+from rarefeat.model.theory import activation_probability
+from rarefeat.model.thresholds import PURE_COSINE
 from rarefeat.report.published_tables import PublishedTables, commit
-from rarefeat.run.metadata import machine, packages
+from rarefeat.stages import pretrain as stage
+from rarefeat.statistics import student_interval
+from rarefeat.train.loop import batches
+from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.metadata import machine, packages
 
 NAME, NSR, D1 = "attention", 1.25, 200
 SCALES: tuple[Any, ...] = (0.0, "1/sqrt(d1)", 0.5, 1.0, 2.0)

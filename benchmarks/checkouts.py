@@ -41,10 +41,10 @@ def stage_commands(
     """
     try:
         from rarefeat import study_kind as kind
-        from rarefeat.run import execute_job as runner
+        from rarefeat.workflow.run import execute_job as runner
     except ImportError:  # a checkout of before version 0.2
         from rarefeat import kind
-        from rarefeat.run import make as runner
+        from rarefeat.workflow.run import make as runner
 
     for stage in (kind.SYNTHESISE, kind.PRETRAIN, kind.PROBE):
         is_old = hasattr(stage, "shared")
@@ -62,7 +62,7 @@ def measure(steps: int, seeds: int) -> dict[str, float]:
 
     import torch
 
-    from rarefeat.project import load
+    from rarefeat.workflow.project import load
 
     torch.set_num_threads(1)
     study = load("config/config.yaml").studies["paper"]

@@ -21,10 +21,10 @@ import itertools
 import pandas as pd
 import torch
 
-from rarefeat.chain.pretrain import pretrain
-from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.model import Arm
-from rarefeat.project import load
+from rarefeat.stages.synthesise import synthesise
+from rarefeat.train.pretraining import pretrain
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.project import load
 
 STEPS = (125, 250, 500, 1000)
 

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rarefeat.chain.pretrain import pretrain
-from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.model import Arm
-from rarefeat.project import load
+from rarefeat.stages.synthesise import synthesise
+from rarefeat.train.pretraining import pretrain
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.project import load
 
 DOUBLED = (1, 2, 4)
 START = {"m": 32, "seeds": 7, "d1": 500, "N": 1024, "cells": 100}

@@ -25,15 +25,15 @@ import pandas as pd
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from rarefeat.config.images import ImageArm, ImageStudy
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.bfloat16 import enable_emulation
 from rarefeat.images.network import make_encoder
 from rarefeat.images.pretrain import ProbeData, pretrain_images
 from rarefeat.images.trainer import TrainingRun
-from rarefeat.project import load
 from rarefeat.report.published_tables import PublishedTables, commit
-from rarefeat.run.metadata import machine
+from rarefeat.workflow.config.images import ImageArm, ImageStudy
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.metadata import machine
 
 SIDE, PER_EPOCH, EPOCHS = 32, 9, 2
 ARMS = (

@@ -17,14 +17,14 @@ import time
 import pandas as pd
 import torch
 
-from rarefeat.chain import pretrain as stage
-from rarefeat.config.model import Arm
-from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
-from rarefeat.core.theory import activation_probability
-from rarefeat.project import load
+from rarefeat.model.randomness import generator
+from rarefeat.model.sparse_coding import frequencies, latent_pairs
+from rarefeat.model.theory import activation_probability
 from rarefeat.report.published_tables import PublishedTables, commit
-from rarefeat.run.metadata import machine, packages
+from rarefeat.stages import pretrain as stage
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.metadata import machine, packages
 
 KERNELS = ("torch", "native")
 ARMS = [Arm(arm="dense"), Arm(arm="pruned_neuron", alpha=0.1)]

@@ -13,10 +13,10 @@ import time
 import torch
 
 import rarefeat
-from rarefeat.config.model import Arm
-from rarefeat.laboratory.encoders import Paper
-from rarefeat.laboratory.losses import infonce
-from rarefeat.laboratory.training import Learner, PairSource, train_learners
+from rarefeat.train.encoders import Paper
+from rarefeat.train.learners import Learner, PairSource, train_learners
+from rarefeat.train.losses import infonce
+from rarefeat.workflow.config.model import Arm
 
 NAMESPACE, EPS_MIN = "benchmark", 0.5
 

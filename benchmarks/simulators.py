@@ -15,13 +15,14 @@ import time
 
 import torch
 
-from rarefeat.chain import pretrain as stage
-from rarefeat.config.model import Arm
-from rarefeat.core import simulators, training
-from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
-from rarefeat.core.theory import activation_probability
-from rarefeat.project import load
+from rarefeat.model import simulators
+from rarefeat.model.randomness import generator
+from rarefeat.model.sparse_coding import frequencies, latent_pairs
+from rarefeat.model.theory import activation_probability
+from rarefeat.stages import pretrain as stage
+from rarefeat.train import step as training
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.project import load
 
 NSR = 1.25
 TIMED = [

@@ -12,13 +12,13 @@ import time
 
 import torch
 
-from rarefeat.chain.pretrain import pretrain
-from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.model import Arm
-from rarefeat.core.encoder import brelu
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import make_simulator
-from rarefeat.project import load
+from rarefeat.model.encoder import brelu
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import make_simulator
+from rarefeat.stages.synthesise import synthesise
+from rarefeat.train.pretraining import pretrain
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.project import load
 
 
 def plain_loop(study, latents, sigma: float, seeds: list[int]) -> None:

@@ -5,7 +5,6 @@ The draws of a step through the public functions.
 
 import itertools
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,27 +18,28 @@ import torch
 from hypothesis import settings
 from torch import Tensor
 
-from rarefeat.chain.pretrain import TrainedEncoder, batches, pretrain
-from rarefeat.chain.probe import probe
-from rarefeat.chain.synthesise import synthesise
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, Measurement, measured_table
 from rarefeat.claims.verdict import verdicts
-from rarefeat.config.cells import Cell
-from rarefeat.config.model import Arm, Data, Training
-from rarefeat.config.study import Study, merge_configs
-from rarefeat.config.yaml_reader import read_yaml
-from rarefeat.core.encoder import attend, embed, pre_activations
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import make_simulator
-from rarefeat.project import Project, parse
-from rarefeat.run.cli_helpers import load_function
-from rarefeat.run.run import write, write_outputs
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.tensors import write_tensors
-from rarefeat.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
+from rarefeat.errors import RarefeatError
+from rarefeat.model.encoder import attend, embed, pre_activations
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import make_simulator
+from rarefeat.stages.probe import probe
+from rarefeat.stages.synthesise import synthesise
+from rarefeat.train.loop import batches
+from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.config.study import Study, merge_configs
+from rarefeat.workflow.config.yaml_reader import read_yaml
+from rarefeat.workflow.files.tensors import write_tensors
+from rarefeat.workflow.project import Project, parse
+from rarefeat.workflow.run.cli_helpers import load_function
+from rarefeat.workflow.run.command import write, write_outputs
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
+from rarefeat.workflow.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 
 torch.set_num_threads(1)
 # Of a shell that runs the tests in the background, processes would inherit that SIGINT is ignored.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rarefeat.core.pruning import mask_smallest
+from rarefeat.model.pruning import mask_smallest
 
 
 def define(text: str, name: str = "rule", **values: Any) -> Callable:

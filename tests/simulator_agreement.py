@@ -16,13 +16,12 @@ from scipy.stats import norm
 from torch import Tensor
 from torch.nn.functional import pad
 
-from rarefeat.config.model import Arm
-from rarefeat.core.arms import PruningContext
-from rarefeat.core.batch_invariant import matmul
-from rarefeat.core.bias import follow
-from rarefeat.core.contrastive import probabilities
-from rarefeat.core.encoder import attend
-from rarefeat.core.simulators import (
+from rarefeat.model.arms import PruningContext
+from rarefeat.model.batch_invariant import matmul
+from rarefeat.model.bias import follow
+from rarefeat.model.contrastive import probabilities
+from rarefeat.model.encoder import attend
+from rarefeat.model.simulators import (
     DirectSimulator,
     Generators,
     ReducedSimulator,
@@ -30,10 +29,11 @@ from rarefeat.core.simulators import (
     bartlett_factor,
     robust_cholesky,
 )
-from rarefeat.core.sparse_coding import dictionary as draw_dictionary
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
-from rarefeat.core.theory import activation_probability
-from rarefeat.core.training import apply_mask, forward, initial_state, loss_gradient
+from rarefeat.model.sparse_coding import dictionary as draw_dictionary
+from rarefeat.model.sparse_coding import frequencies, latent_pairs
+from rarefeat.model.theory import activation_probability
+from rarefeat.train.step import apply_mask, forward, initial_state, loss_gradient
+from rarefeat.workflow.config.model import Arm
 
 # Level of a comparison of two samples, over all its means and second moments (Bonferroni).
 LEVEL = 1e-3

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from rarefeat.core.statistics import student_interval
+from rarefeat.statistics import student_interval
 
 TENTHS = [round(0.1 * k, 1) for k in range(1, 11)]
 ARM = {"alpha": 0.0, "onset": 0, "pruned_update": "unmasked"}

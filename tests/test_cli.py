@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rarefeat.cli import main
+from rarefeat.workflow.cli import main
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

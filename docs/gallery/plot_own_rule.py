@@ -9,7 +9,7 @@ training, and with a mask of as many neurons at random.
 import torch
 
 import rarefeat
-from rarefeat.core.pruning import mask_smallest
+from rarefeat.model.pruning import mask_smallest
 
 
 def disagreeing(context: rarefeat.PruningContext) -> torch.Tensor:

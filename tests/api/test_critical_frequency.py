@@ -8,7 +8,7 @@ from conftest import refusal
 
 import rarefeat
 from rarefeat.api.critical_frequency import predict_critical_frequency
-from rarefeat.chain import critical_frequency as closed_form
+from rarefeat.stages import critical_frequency as closed_form
 
 NAME = "predict_critical_frequency"
 

@@ -9,15 +9,15 @@ from conftest import refusal
 
 import rarefeat
 from rarefeat.api import encoder as encoders
-from rarefeat.chain.pretrain import TrainedEncoder, pretrain
-from rarefeat.chain.synthesise import synthesise
-from rarefeat.core.arms import ARMS
-from rarefeat.storage import sealed_files
-from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.model.arms import ARMS
+from rarefeat.stages.synthesise import synthesise
+from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.workflow.files import sealed_files
+from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 
 SMALL = {"T": 8, "N": 256, "d1": 60, "progress": False}
 POINT = {"eps_min": 0.2, "sigma": 0.05}
-TRAINED = ("chain.synthesise:stage", "chain.pretrain:stage")
+TRAINED = ("stages.synthesise:stage", "stages.pretrain:stage")
 
 
 @pytest.fixture

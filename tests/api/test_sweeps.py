@@ -18,17 +18,17 @@ from session_code import define
 
 import rarefeat
 from rarefeat.api import plots, sweeps
-from rarefeat.chain.tables import ARM, METRICS, POINT
-from rarefeat.config.model import Arm
-from rarefeat.core.activation_moments import Moments
-from rarefeat.core.arms import PruningContext
 from rarefeat.figures.labels import add_series_column
+from rarefeat.model.activation_moments import Moments
+from rarefeat.model.arms import PruningContext
+from rarefeat.stages.tables import ARM, METRICS, POINT
+from rarefeat.workflow.config.model import Arm
 
 SMALL = {"T": 8, "N": 256, "d1": 60, "progress": False}
 TWO = {"eps_min": [0.2, 1.0], "seed": [3, 5, 6]}
 TEXT = "def small(context):\n    return mask_smallest(context.norms, context.alpha)\n"
 RULES = """
-from rarefeat.core.pruning import mask_smallest
+from rarefeat.model.pruning import mask_smallest
 from helpers import twice
 
 def small(context):

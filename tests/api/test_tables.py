@@ -6,7 +6,7 @@ from conftest import refusal
 
 import rarefeat
 from rarefeat.api.tables import find_schema
-from rarefeat.run.metadata import build_origin, write_product
+from rarefeat.workflow.run.metadata import build_origin, write_product
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from conftest import refusal
 from rarefeat.claims import declarations as module
 from rarefeat.claims.claim import Regime
 from rarefeat.claims.declarations import format_axis_value, load_claims
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import load, parse
-from rarefeat.registry import kinds
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.project import load, parse
+from rarefeat.workflow.registry import kinds
 
 CLAIM = {
     "source": "s",

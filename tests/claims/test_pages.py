@@ -19,7 +19,7 @@ from rarefeat.claims.page import (
     primary_verdicts,
 )
 from rarefeat.claims.verdict import ALPHA_LEVEL, is_decidable, verdicts
-from rarefeat.project import load
+from rarefeat.workflow.project import load
 
 KNOWN = load().claim_sets
 CLAIMS: list[Claim] = [claim for known in KNOWN.values() for claim in known.claims.values()]

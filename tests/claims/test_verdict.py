@@ -48,7 +48,7 @@ from rarefeat.claims.verdict import (
     sensitivity_rows,
 )
 from rarefeat.claims.verdict import verdicts as judged
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.report.claim_error_rates import LAWS, error_rates, estimates_of
 from rarefeat.report.published_tables import PublishedTables
 

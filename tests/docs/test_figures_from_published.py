@@ -8,7 +8,6 @@ import pytest
 
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.verdict import PAIRED, confidence_bounds
-from rarefeat.project import load
 from rarefeat.report.published_claims import (
     ANEW,
     WAITING,
@@ -17,6 +16,7 @@ from rarefeat.report.published_claims import (
     standard_error_from_interval,
 )
 from rarefeat.report.published_tables import PublishedTables
+from rarefeat.workflow.project import load
 
 
 @pytest.mark.parametrize(

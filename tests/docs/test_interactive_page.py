@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import torch
 
-from rarefeat.core.statistics import fraction_interval
 from rarefeat.report.recorded_runs import SETTINGS, neuron_positions, record_runs
-from rarefeat.storage.markdown import select_rows
+from rarefeat.statistics import fraction_interval
+from rarefeat.workflow.files.markdown import select_rows
 
 ROOT = Path(__file__).parents[2]
 TABLES = ROOT / "docs/tables"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rarefeat.claims.page import anchor
-from rarefeat.project import DEFAULT, load
+from rarefeat.workflow.project import DEFAULT, load
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["papers", "papers_hong_shi"]

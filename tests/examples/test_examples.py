@@ -51,4 +51,4 @@ def test_yaml_of_example_is_a_study(path, tmp_path, monkeypatch):
     assert "figures/mine_lockout.png" in project.targets["mine"]
     job = project.table_job("mine_readouts")
     assert any(path.stem in name for name in project.studies["mine"].model_dump_json().split('"'))
-    assert job.stage == "chain.concat_tables:collect"
+    assert job.stage == "stages.concat_tables:collect"

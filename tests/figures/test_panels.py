@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from paper_values import check
 
-from rarefeat.core.statistics import student_interval
 from rarefeat.figures.draw import add_size_note
 from rarefeat.figures.labels import add_series_column, arm_label, n_of, quantity
 from rarefeat.figures.panels import (
@@ -24,6 +23,7 @@ from rarefeat.figures.panels import (
     share_interval,
 )
 from rarefeat.figures.style import ARM_STYLES, QUALITATIVE, assign_styles, sequential_styles
+from rarefeat.statistics import student_interval
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
 

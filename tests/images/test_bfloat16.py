@@ -97,7 +97,7 @@ def test_enable_emulation_only_without_instructions(supported):
     code = (
         "import torch\n"
         f"torch.ops.mkldnn._is_mkldnn_bf16_supported = lambda: {supported}\n"
-        "from rarefeat.run.cli_helpers import run_main\n"
+        "from rarefeat.workflow.run.cli_helpers import run_main\n"
         "from rarefeat.images.bfloat16 import enable_emulation\n"
         "run_main(lambda: print(enable_emulation() is not None))\n"
     )

@@ -25,9 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from rarefeat.config.cells import cell
-from rarefeat.config.images import ImageData
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.images import input_hashes
 from rarefeat.images.datasets import CIFAR_100, content_hash, copies, read_images
 from rarefeat.images.fetch import fetch
@@ -42,9 +40,11 @@ from rarefeat.images.splits import (
     read_indices,
     split_indices,
 )
-from rarefeat.run.metadata import read_job_metadata
-from rarefeat.storage.tensors import read_tensors, write_tensors
-from rarefeat.study_kind import IMAGE_DATA, IMAGE_SPLITS
+from rarefeat.workflow.config.cells import cell
+from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.files.tensors import read_tensors, write_tensors
+from rarefeat.workflow.run.metadata import read_job_metadata
+from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_SPLITS
 
 CIFAR10 = Path(__file__).parents[3] / "shared/data/cifar10"
 needs_cifar10 = pytest.mark.skipif(not CIFAR10.is_dir(), reason=f"CIFAR-10 is not at {CIFAR10}")

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.images import evaluation
 from rarefeat.images.evaluation import (
     alignment,

@@ -10,9 +10,9 @@ import torch
 from conftest import refusal
 from PIL import Image
 
-from rarefeat.config.images import ImageData
 from rarefeat.images.datasets import read_images
 from rarefeat.images.splits import few_shot, long_tailed
+from rarefeat.workflow.config.images import ImageData
 
 TRAIN, TEST = "0.png 0\n1.png 1\n2.png 0\n3.png 1\n", "4.png 0\n5.png 1\n"
 COPY = "...the same image as images/0.png (train.txt, line 1)...or say data.copies: true..."

@@ -14,18 +14,24 @@ import torch
 from conftest import job_at, job_path, refusal, run_stage, seeded, until
 from torch.func import functional_call
 
-from rarefeat.config.cells import cell
-from rarefeat.config.images import Augmentation, ImageArm, ImageData, ImageTraining, Network
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
+from rarefeat.errors import RarefeatError
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.nt_xent import arm_loss, compute_masks, nt_xent, similarities, softmax_weights
 from rarefeat.images.pretrain import LARS, ProbeData, learning_rate, mask_scores, pretrain_images
 from rarefeat.images.trainer import TrainingRun, epoch_batches, identity_of
-from rarefeat.run.job_inputs import CellFile
-from rarefeat.storage.tensors import read_tensors, write_tensors
-from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
+from rarefeat.model.randomness import generator
+from rarefeat.workflow.config.cells import cell
+from rarefeat.workflow.config.images import (
+    Augmentation,
+    ImageArm,
+    ImageData,
+    ImageTraining,
+    Network,
+)
+from rarefeat.workflow.files.tensors import read_tensors, write_tensors
+from rarefeat.workflow.run.job_inputs import CellFile
+from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=6)
 AUGMENTATION = Augmentation(
@@ -554,7 +560,13 @@ def checkpoints(results, suffix):
 
 def test_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
     job, outputs = stage_job(tmp_path, epochs=12, log_epochs=2)
-    command = [sys.executable, "-m", "rarefeat.run.execute_job", "--job", job_path(job, tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "rarefeat.workflow.run.execute_job",
+        "--job",
+        job_path(job, tmp_path),
+    ]
     process = subprocess.Popen(
         [*command, "--output", *outputs], stderr=subprocess.PIPE, encoding="utf-8"
     )

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from conftest import of_size
 
-from rarefeat.storage.findings import compare
 from rarefeat.studies.augmentation import findings as augmentation
 from rarefeat.studies.exact_results import findings as exact_results
 from rarefeat.studies.fate import findings as fate
@@ -16,6 +15,7 @@ from rarefeat.studies.long_tail import findings as long_tail
 from rarefeat.studies.scaling import findings as scaling
 from rarefeat.studies.selection import findings as selection
 from rarefeat.studies.two_layer import findings as two_layer
+from rarefeat.workflow.files.findings import compare
 
 NAN = float("nan")
 UP, DOWN, OPEN = (0.1, 0.2, 0.3), (-0.3, -0.2, -0.1), (-0.1, 0.0, 0.1)

@@ -84,7 +84,9 @@ def kill_training(folder: Path) -> bool:
     for process in processes(folder):
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            if "rarefeat.run.launch" in words and any("/encoders/neighbour" in w for w in words):
+            if "rarefeat.workflow.run.launch" in words and any(
+                "/encoders/neighbour" in w for w in words
+            ):
                 process.kill()
                 return True
     return False

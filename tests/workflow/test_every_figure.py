@@ -6,14 +6,14 @@ from conftest import make_cells
 from paper_values import MOST_SERIES, check
 from whole_project import RESULTS, ROOT
 
-from rarefeat.project import load
 from rarefeat.report.doc_figures import DOC_FIGURES
 from rarefeat.report.figures_from_published import STUDY_FIGURES, iter_figures
 from rarefeat.report.published_tables import PublishedTables
-from rarefeat.run.cli_helpers import load_function
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.sealed_files import read_table
-from rarefeat.study_kind import Stage
+from rarefeat.workflow.files.sealed_files import read_table
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.cli_helpers import load_function
+from rarefeat.workflow.run.job_inputs import JobInputs
+from rarefeat.workflow.study_kind import Stage
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 PLANTED = {"claims_map_phase", "claims_map_overlap", "half_and_double"}

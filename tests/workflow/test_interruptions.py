@@ -25,11 +25,11 @@ from whole_project import (
     succeed,
 )
 
-from rarefeat.config.cells import cell
-from rarefeat.config.model import Arm
-from rarefeat.run.cli_helpers import run_main
-from rarefeat.storage.sealed_files import verify
-from rarefeat.study_kind import PRETRAIN, SYNTHESISE
+from rarefeat.workflow.config.cells import cell
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.files.sealed_files import verify
+from rarefeat.workflow.run.cli_helpers import run_main
+from rarefeat.workflow.study_kind import PRETRAIN, SYNTHESISE
 
 TABLE = RESULTS / "tables/neighbour_grid.parquet"
 CELL = cell(eps_min=1.0, sigma=0.1)
@@ -67,7 +67,7 @@ def test_damaged_file_is_refused_until_it_is_deleted(project):
     content = bytearray(damaged.read_bytes())
     content[len(content) // 2] ^= 4
     damaged.write_bytes(content)
-    verification = run_module(project, "rarefeat.cli", "verify", RESULTS)
+    verification = run_module(project, "rarefeat.workflow.cli", "verify", RESULTS)
     arguments = "--forcerun", "pretrain", "--", RESULTS / "tables/heatmap_grid.parquet"
     process = run(project, *arguments)
     text = process.stdout + process.stderr
@@ -88,7 +88,7 @@ def test_file_in_the_place_of_another_is_named_and_refused(project):
     path, other, *_ = sorted(folder.rglob("seeds=*.safetensors"))
     path.write_bytes(other.read_bytes())
     name = path.relative_to(project / RESULTS)
-    verification = run_module(project, "rarefeat.cli", "verify", RESULTS)
+    verification = run_module(project, "rarefeat.workflow.cli", "verify", RESULTS)
     assert verification.returncode == 1
     is_ = other.relative_to(project / RESULTS / "encoders").with_suffix("")
     line = f"{RESULTS / name} is not the file that its name says: it is {is_};"
@@ -115,7 +115,7 @@ def test_results_without_records_are_compared_in_one_line(project):
 
 def job_of(**changes) -> str:
     cell = {"eps_min": 1.0, "sigma": 0.1}
-    job = {"stage": "chain.pretrain:stage", "study": "s", "cell": cell, "seeds": "1-2"}
+    job = {"stage": "stages.pretrain:stage", "study": "s", "cell": cell, "seeds": "1-2"}
     return json.dumps(job | {"config": {}} | changes)
 
 
@@ -123,7 +123,7 @@ def job_of(**changes) -> str:
     ("job", "message"),
     [
         (job_of(seed="1-2"), "jobs/job.json: seed: "),
-        (job_of(), "error: job: config.draws: missing, chain.pretrain:stage reads it"),
+        (job_of(), "error: job: config.draws: missing, stages.pretrain:stage reads it"),
         (
             job_of(config={"draws": "s", "simulator": "reduced", "data": {"d": 0}}),
             "error: job: config.data",
@@ -134,7 +134,7 @@ def test_wrong_job_is_one_line(tmp_path, job, message):
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs/job.json").write_text(job)
     outputs = tmp_path / "e.safetensors", tmp_path / "t.parquet"
-    command = "rarefeat.run.execute_job", "--job", tmp_path / "jobs/job.json", "--output"
+    command = "rarefeat.workflow.run.execute_job", "--job", tmp_path / "jobs/job.json", "--output"
     process = run_module(ROOT, *command, *outputs)
     assert process.returncode == 1
     (line,) = process.stderr.splitlines()
@@ -144,7 +144,13 @@ def test_wrong_job_is_one_line(tmp_path, job, message):
 
 def execute_command(job, results: Path, *outputs: Path) -> list[str]:
     """Return the command line of a job."""
-    command = [sys.executable, "-m", "rarefeat.run.execute_job", "--job", job_path(job, results)]
+    command = [
+        sys.executable,
+        "-m",
+        "rarefeat.workflow.run.execute_job",
+        "--job",
+        job_path(job, results),
+    ]
     return [*command, "--output", *map(str, outputs)]
 
 

@@ -19,12 +19,12 @@ from whole_project import (
 )
 
 from rarefeat.claims.tables import CLAIMS, VERDICTS
-from rarefeat.run.metadata import page_text, read_origin
-from rarefeat.storage.schema import validate
-from rarefeat.storage.sealed_files import read_table
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.files.sealed_files import read_table
+from rarefeat.workflow.run.metadata import page_text, read_origin
 
 FILES = {"src/rarefeat/studies/example.py", "src/rarefeat/studies/example.yaml"}
-REGISTRY = "src/rarefeat/registry.py"
+REGISTRY = "src/rarefeat/workflow/registry.py"
 (RECIPE,) = (
     text
     for language, text in code_blocks(ROOT / "CONTRIBUTING.md")
@@ -66,7 +66,7 @@ def test_study_has_table_figure_verdicts_pages_and_report(clone):
     assert set(claims["verdict"]) <= set(VERDICTS[:4])
     assert "more-samples | more samples help |" in (results / "claims_example.md").read_text()
     assert "Its numbers are in `example_accuracy`." in page_text(results / "example.md")
-    succeed(run_module(clone, "rarefeat.cli", "verify", RESULTS))
+    succeed(run_module(clone, "rarefeat.workflow.cli", "verify", RESULTS))
     succeed(run(clone, "--report", "report.html", "--", "existing_outputs"))
     report = (clone / "report.html").read_text()
     for entry in ("figures/learning_curve.png", "pages/example.html", "pages/claims_example.html"):
@@ -139,9 +139,9 @@ def test_lint_and_tests_of_the_author_pass(documented):
         f"ruff format --check {REGISTRY} src/rarefeat/studies/example.py",
         "lint-imports",
         "pytest -q -p no:cacheprovider"
-        " tests/config/test_section.py tests/claims/test_declarations.py tests/test_language.py"
-        " tests/run/test_code_hashes.py::test_stages_are_all_those_of_the_package"
-        " tests/run/test_code_hashes.py::test_edit_moves_the_hashes_of_what_it_sets[draws]",
+        " tests/workflow_config/test_section.py tests/claims/test_declarations.py tests/test_language.py"
+        " tests/workflow_run/test_code_hashes.py::test_stages_are_all_those_of_the_package"
+        " tests/workflow_run/test_code_hashes.py::test_edit_moves_the_hashes_of_what_it_sets[draws]",
     )
     for command in tools:
         succeed(execute(documented, *command.split()))

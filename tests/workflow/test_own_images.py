@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from whole_project import ROOT, copy_project, planned_jobs, run, run_module, run_page
 
-from rarefeat.storage.sealed_files import read_table
+from rarefeat.workflow.files.sealed_files import read_table
 
 CONFIGS = {"configs": ("my_images.yaml",)}
 FOLDERS = ("images", "splits", "encoders", "probes", "tables")
@@ -30,7 +30,7 @@ def test_page_makes_lists_table_figure_and_nothing_else(folder):
     ]
     assert sum(map(len, parts)) == 1797
     assert not set(parts[0]) & set(parts[1])
-    again = run_module(folder, "rarefeat.cli", "images", "data/mine")
+    again = run_module(folder, "rarefeat.workflow.cli", "images", "data/mine")
     assert again.returncode == 1
     assert again.stderr.startswith("Error: data/mine/train.txt")
     results = folder / "results"

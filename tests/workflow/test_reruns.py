@@ -17,9 +17,9 @@ from whole_project import (
     succeed,
 )
 
-from rarefeat.config.study import Study
-from rarefeat.project import load
-from rarefeat.run.code_hashes import is_registry_entry
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.code_hashes import is_registry_entry
 
 CHAIN = ["synthesise", "pretrain", "probe", "aggregate_paper", "plot"]
 STUDIES = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml").studies
@@ -57,12 +57,12 @@ def test_edits_that_set_no_number_rerun_nothing(project):
     edit(project, tables, 'covered_features="', 'covered_features="reworded: ')
     edit(project, declaration, '"Neurons whose weights point', '"Reworded: neurons that point')
     key = r'\1    new: bool = Field(default=False, description="")\n'
-    for path in ("config/model.py", "config/images.py"):
+    for path in ("workflow/config/model.py", "workflow/config/images.py"):
         edit(project, path, r"^(class \w+\(Section\):\n    \"\"\".*\"\"\"\n\n)", key)
-    add_line(project, "storage/sealed_files.py", "seal")
-    add_line(project, "run/cli_helpers.py", "progress")
-    add_line(project, "run/results_folder.py", "acquire")
-    with open(project / "src/rarefeat/core/contrastive.py", "a") as source:
+    add_line(project, "workflow/files/sealed_files.py", "seal")
+    add_line(project, "workflow/run/cli_helpers.py", "progress")
+    add_line(project, "workflow/run/results_folder.py", "acquire")
+    with open(project / "src/rarefeat/model/contrastive.py", "a") as source:
         source.write("\n\ndef one_more(x):\n    return x\n")
     assert planned_jobs(project) == {}
 
@@ -96,9 +96,9 @@ def test_changed_value_reruns_what_reads_it(project):
 @pytest.mark.parametrize(
     ("path", "function", "first"),
     [
-        ("core/sparse_coding.py", "latent_pairs", "synthesise"),
-        ("core/contrastive.py", "weight_gradient_coefficients", "pretrain"),
-        ("chain/aggregate.py", "summarise", "aggregate_paper"),
+        ("model/sparse_coding.py", "latent_pairs", "synthesise"),
+        ("model/contrastive.py", "weight_gradient_coefficients", "pretrain"),
+        ("stages/aggregate.py", "summarise", "aggregate_paper"),
     ],
 )
 def test_changed_line_reruns_its_stage_and_what_follows(project, path, function, first):
@@ -118,18 +118,18 @@ def test_changed_line_of_a_figure_draws_it_alone(project):
 
 def test_accepted_refactoring_reruns_nothing(project):
     """And a change of the numbers is named, and not accepted."""
-    accept = "rarefeat.cli", "accept", RESULTS
+    accept = "rarefeat.workflow.cli", "accept", RESULTS
     table = RESULTS / "tables/heatmap_grid.parquet"
     # A sample has jobs of every study; those of two are enough here.
     for name, study in STUDIES.items():
         if isinstance(study, Study) and name not in ("heatmap", "neighbour"):
             shutil.rmtree(project / RESULTS / "probes" / name, ignore_errors=True)
-    add_line(project, "core/linear_probe.py", "linear_probe", "unused = 1")
+    add_line(project, "model/linear_probe.py", "linear_probe", "unused = 1")
     jobs = {"probe": 1, "aggregate_heatmap": 1}
     assert planned_jobs(project, table) == jobs
-    assert "accepted: chain.probe:stage, " in succeed(run_module(project, *accept))
+    assert "accepted: stages.probe:stage, " in succeed(run_module(project, *accept))
     assert planned_jobs(project, table) == {}
-    edit(project, "core/linear_probe.py", r"return mse.item\(\),", "return 2 * mse.item(),")
+    edit(project, "model/linear_probe.py", r"return mse.item\(\),", "return 2 * mse.item(),")
     refused = run_module(project, *accept)
     assert refused.returncode == 1
     assert "the new bytes differ" in refused.stderr

@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 from whole_project import RESULTS, ROOT, planned_jobs, run, run_module, succeed
 
-from rarefeat.chain.pretrain import pretrain
-from rarefeat.chain.probe import probe
-from rarefeat.chain.synthesise import synthesise
 from rarefeat.figures.labels import quantity
-from rarefeat.manage import compare_references
-from rarefeat.project import load
-from rarefeat.run.cli_helpers import load_function
-from rarefeat.run.metadata import page_text
-from rarefeat.storage.schema import validate
-from rarefeat.storage.sealed_files import read_table
+from rarefeat.stages.probe import probe
+from rarefeat.stages.synthesise import synthesise
 from rarefeat.studies.two_layer.compare import bounds_of
+from rarefeat.train.pretraining import pretrain
+from rarefeat.workflow import compare_references
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.files.sealed_files import read_table
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.cli_helpers import load_function
+from rarefeat.workflow.run.metadata import page_text
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 DEFAULT = set(QUICK.default)
@@ -78,7 +78,7 @@ def test_pages_of_a_small_run_say_so(results):
 
 def test_tables_agree_with_the_committed_references(finished):
     """What `make check` compares; and the comparison sees a change."""
-    command = "rarefeat.manage.compare_references", ROOT / "tests/reference"
+    command = "rarefeat.workflow.compare_references", ROOT / "tests/reference"
     text = succeed(run_module(finished, *command, "--configfile", "config/quick.yaml"))
     paths = sorted((ROOT / "tests/reference").glob("*.csv"))
     assert len(text.splitlines()) == len(paths) >= 5
@@ -97,7 +97,7 @@ def test_tables_agree_with_the_committed_references(finished):
 
 
 def test_results_are_whole_and_a_second_run_does_nothing(finished):
-    succeed(run_module(finished, "rarefeat.cli", "verify", RESULTS))
+    succeed(run_module(finished, "rarefeat.workflow.cli", "verify", RESULTS))
     assert planned_jobs(finished) == {}
 
 

@@ -1,8 +1,8 @@
 # The stages of the studies of images: data set -> splits -> pretraining -> probes.
 # A cell is rho, split, width and arm.
 
-from rarefeat.config.images import ImageData
-from rarefeat.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
+from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 
 
 # The images of a data set as one file of tensors.

@@ -12,9 +12,9 @@ from rarefeat.api.learners import Learners, stream_pairs, train_learners
 from rarefeat.api.presets import Preset, preset
 from rarefeat.api.sweeps import Sweep, sweep
 from rarefeat.api.tables import read_table
-from rarefeat.core.arms import PruningContext
-from rarefeat.core.bias import BiasContext
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
+from rarefeat.model.arms import PruningContext
+from rarefeat.model.bias import BiasContext
 
 __all__ = [
     "Batch",

@@ -13,14 +13,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from rarefeat.api.entry_points import entry_point
-from rarefeat.config.model import BIAS_RULES, Arm, Data, Training
-from rarefeat.config.names import check_name, shorten_repr, suggest
-from rarefeat.config.section import Section, check_distinct, dump_config, format_validation_error
-from rarefeat.config.study import Study, merge_configs
-from rarefeat.core import user_functions
-from rarefeat.core.arms import ARMS, is_arm
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import DEFAULT, Project, load, resolve_path
+from rarefeat.errors import RarefeatError
+from rarefeat.model import user_functions
+from rarefeat.model.arms import ARMS, is_arm
+from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
+from rarefeat.workflow.config.names import check_name, shorten_repr, suggest
+from rarefeat.workflow.config.section import (
+    Section,
+    check_distinct,
+    dump_config,
+    format_validation_error,
+)
+from rarefeat.workflow.config.study import Study, merge_configs
+from rarefeat.workflow.project import DEFAULT, Project, load, resolve_path
 
 ArmArgument = str | Callable | Mapping[str, Any]
 """An arm by its name or label, a rule of a session, or the keys of an arm."""
@@ -50,7 +55,7 @@ def load_config(*paths: str | Path) -> Project:
 
     Returns
     -------
-    rarefeat.project.Project
+    rarefeat.workflow.project.Project
         With `studies` by name, `tables`, `figures`, `targets`, and the folder `results`.
 
     Raises

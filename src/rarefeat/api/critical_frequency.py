@@ -12,11 +12,11 @@ from rarefeat.api.arguments import (
 )
 from rarefeat.api.entry_points import entry_point
 from rarefeat.api.tables import read_published_table
-from rarefeat.chain import critical_frequency as model
-from rarefeat.config.model import Bias, Views
-from rarefeat.config.names import shorten_repr, suggest
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import Project
+from rarefeat.errors import RarefeatError
+from rarefeat.stages import critical_frequency as model
+from rarefeat.workflow.config.model import Bias, Views
+from rarefeat.workflow.config.names import shorten_repr, suggest
+from rarefeat.workflow.project import Project
 
 CALLER = "predict_critical_frequency"
 IGNORED_BIAS_KEYS = tuple(name for name in Bias.model_fields if name != "share")
@@ -93,7 +93,7 @@ def predict_critical_frequency(
     >>> predict(K=64)
     Traceback (most recent call last):
     ...
-    rarefeat.core.errors.RarefeatError: predict_critical_frequency: K is 64, and not 128, where the
+    rarefeat.errors.RarefeatError: predict_critical_frequency: K is 64, and not 128, where the
     model was not tested; say outside=True to predict there
     """
     if kappa is None and gamma is None:

@@ -26,31 +26,31 @@ from rarefeat.api.arguments import (
 )
 from rarefeat.api.deprecated import FormerNames
 from rarefeat.api.entry_points import entry_point
-from rarefeat.chain.pretrain import TrainedEncoder, pretrain
-from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.cells import Cell, cell_path
-from rarefeat.config.cells import cell as make_cell
-from rarefeat.config.model import Arm, Bias, Data, Training
-from rarefeat.config.names import shorten_repr, suggest
-from rarefeat.config.section import dump_config
-from rarefeat.config.study import AXES
-from rarefeat.core.encoder import attend, embed, pre_activations
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.neurons import absolute_cosines, alignment_metrics
-from rarefeat.core.positive_pairs import PairSampler
-from rarefeat.core.randomness import generator
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
-from rarefeat.core.theory import activation_probability
-from rarefeat.project import Project
-from rarefeat.run.cli_helpers import progress_display
-from rarefeat.run.code_hashes import module_hashes
-from rarefeat.run.job import Job, make_job
-from rarefeat.run.metadata import read_job_metadata
-from rarefeat.storage import sealed_files
-from rarefeat.storage.tensors import read_tensors, write_tensors
-from rarefeat.study_kind import PRETRAIN
+from rarefeat.errors import RarefeatError
+from rarefeat.model.encoder import attend, embed, pre_activations
+from rarefeat.model.neurons import absolute_cosines, alignment_metrics
+from rarefeat.model.positive_pairs import PairSampler
+from rarefeat.model.randomness import generator
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import frequencies, latent_pairs
+from rarefeat.model.theory import activation_probability
+from rarefeat.stages.synthesise import synthesise
+from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.workflow.config.cells import Cell, cell_path
+from rarefeat.workflow.config.cells import cell as make_cell
+from rarefeat.workflow.config.model import Arm, Bias, Data, Training
+from rarefeat.workflow.config.names import shorten_repr, suggest
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.config.study import AXES
+from rarefeat.workflow.files import sealed_files
+from rarefeat.workflow.files.tensors import read_tensors, write_tensors
+from rarefeat.workflow.project import Project
+from rarefeat.workflow.run.cli_helpers import progress_display
+from rarefeat.workflow.run.code_hashes import module_hashes
+from rarefeat.workflow.run.job import Job, make_job
+from rarefeat.workflow.run.metadata import read_job_metadata
+from rarefeat.workflow.study_kind import PRETRAIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,21 +109,21 @@ class Encoder(FormerNames):
         Name that keys the random draws.
     eps_min, sigma : float
         Point of the grid.
-    arm : rarefeat.config.model.Arm
+    arm : rarefeat.workflow.config.model.Arm
         The arm.
     seed : int
         The seed.
     simulator : str
         direct or reduced.
-    data : rarefeat.config.model.Data
+    data : rarefeat.workflow.config.model.Data
         Config of the data.
-    training : rarefeat.config.model.Training
+    training : rarefeat.workflow.config.model.Training
         Config of the training.
 
     References
     ----------
     imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1,
-    eq. (61) for T2. The names of metrics are those of `chain/tables.py`.
+    eq. (61) for T2. The names of metrics are those of `stages/tables.py`.
     """
 
     former_names: ClassVar[Mapping[str, str]] = {
@@ -496,7 +496,7 @@ def train(
     >>> rarefeat.train(eps_min="0.5")
     Traceback (most recent call last):
     ...
-    rarefeat.core.errors.RarefeatError: train: eps_min: must be a number, got '0.5'
+    rarefeat.errors.RarefeatError: train: eps_min: must be a number, got '0.5'
     """
     check_keys("train", changes, argument_names(train))
     for key in ARGUMENT_SECTIONS["arm"]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.torch_settings import workflow_settings
+from rarefeat.errors import RarefeatError
+from rarefeat.model.torch_settings import workflow_settings
 
 PACKAGE = str(Path(__file__).parents[1])
 

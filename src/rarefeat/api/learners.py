@@ -20,16 +20,16 @@ from rarefeat.api.arguments import (
     to_list,
 )
 from rarefeat.api.entry_points import entry_point
-from rarefeat.config.model import Data, Training
-from rarefeat.config.study import Study
-from rarefeat.core.errors import RarefeatError
-from rarefeat.laboratory.choices import Choice
-from rarefeat.laboratory.readout import measure_learners
-from rarefeat.laboratory.streams import PairStream
-from rarefeat.laboratory.training import Learner, PairSource, TrainedLearners
-from rarefeat.laboratory.training import train_learners as train_replicas
-from rarefeat.project import Project
-from rarefeat.run.cli_helpers import progress_display
+from rarefeat.errors import RarefeatError
+from rarefeat.train.choices import Choice
+from rarefeat.train.learners import Learner, PairSource, TrainedLearners
+from rarefeat.train.learners import train_learners as train_replicas
+from rarefeat.train.readout import measure_learners
+from rarefeat.train.streams import PairStream
+from rarefeat.workflow.config.model import Data, Training
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.project import Project
+from rarefeat.workflow.run.cli_helpers import progress_display
 
 Options = Mapping[str, Any] | None
 

@@ -14,11 +14,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 
-from rarefeat.chain.aggregate import column_bounds, difference_bounds
-from rarefeat.chain.tables import ARM, INDICATORS, METRICS, POINT
-from rarefeat.config.names import suggest
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.statistics import UNBOUNDED, fraction_interval
+from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import EPS, STEP, add_series_column, arm_label, quantity
 from rarefeat.figures.panels import mean_interval
 from rarefeat.figures.style import (
@@ -30,6 +26,10 @@ from rarefeat.figures.style import (
     assign_styles,
     sequential_styles,
 )
+from rarefeat.stages.aggregate import column_bounds, difference_bounds
+from rarefeat.stages.tables import ARM, INDICATORS, METRICS, POINT
+from rarefeat.statistics import UNBOUNDED, fraction_interval
+from rarefeat.workflow.config.names import suggest
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,10 +15,10 @@ from rarefeat.api.arguments import (
     load_config,
 )
 from rarefeat.api.entry_points import entry_point
-from rarefeat.config.model import Data, Training
-from rarefeat.config.names import suggest
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import Project
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.config.model import Data, Training
+from rarefeat.workflow.config.names import suggest
+from rarefeat.workflow.project import Project
 
 PRESETS = {"imbalance": "paper"}
 """Study of each preset; a study of the contrastive encoder is one by its own name, too."""

@@ -33,26 +33,26 @@ from rarefeat.api.arguments import (
 )
 from rarefeat.api.deprecated import FormerNames
 from rarefeat.api.entry_points import entry_point
-from rarefeat.chain.aggregate import summary_table
-from rarefeat.chain.pretrain import pretrain
-from rarefeat.chain.probe import probe
-from rarefeat.chain.synthesise import synthesise
-from rarefeat.chain.tables import GRID, METRICS, POINT, TRAJECTORIES
-from rarefeat.config.cells import Cell
-from rarefeat.config.model import Arm
-from rarefeat.config.names import shorten_repr, suggest
-from rarefeat.config.section import dump_config
-from rarefeat.config.study import Study
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.training import replicas_per_batch
-from rarefeat.core.user_functions import REGISTERED
-from rarefeat.project import Project
-from rarefeat.run.cli_helpers import progress_display
-from rarefeat.run.job import Job, make_job
-from rarefeat.run.metadata import machine, packages
-from rarefeat.storage.schema import validate_sorted
-from rarefeat.storage.sealed_files import BLANK, SEAL, verify, write_file
-from rarefeat.study_kind import PROBE
+from rarefeat.errors import RarefeatError
+from rarefeat.model.user_functions import REGISTERED
+from rarefeat.stages.aggregate import summary_table
+from rarefeat.stages.probe import probe
+from rarefeat.stages.synthesise import synthesise
+from rarefeat.stages.tables import GRID, METRICS, POINT, TRAJECTORIES
+from rarefeat.train.pretraining import pretrain
+from rarefeat.train.step import replicas_per_batch
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.config.names import shorten_repr, suggest
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.files.sealed_files import BLANK, SEAL, verify, write_file
+from rarefeat.workflow.project import Project
+from rarefeat.workflow.run.cli_helpers import progress_display
+from rarefeat.workflow.run.job import Job, make_job
+from rarefeat.workflow.run.metadata import machine, packages
+from rarefeat.workflow.study_kind import PROBE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ from pandera.pandas import DataFrameSchema
 
 from rarefeat.api.arguments import check_type
 from rarefeat.api.entry_points import entry_point
-from rarefeat.config.names import shorten_repr, suggest
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import resolve_path
+from rarefeat.errors import RarefeatError
 from rarefeat.report.published_tables import FOLDER, PublishedTables
 from rarefeat.report.reference import schemas
-from rarefeat.run.metadata import read_table_and_origin
-from rarefeat.storage.schema import validate
+from rarefeat.workflow.config.names import shorten_repr, suggest
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.project import resolve_path
+from rarefeat.workflow.run.metadata import read_table_and_origin
 
 CALLER = "read_table"
 

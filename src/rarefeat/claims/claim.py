@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rarefeat.config.section import Section
+from rarefeat.workflow.config.section import Section
 
 RANGES = {
     "number": (-inf, inf),

@@ -15,9 +15,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rarefeat.claims.claim import Claim, Regime, Value
-from rarefeat.config.section import Section, format_validation_error
-from rarefeat.config.yaml_reader import read_yaml
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.config.section import Section, format_validation_error
+from rarefeat.workflow.config.yaml_reader import read_yaml
 
 STUDIES = Path(__file__).parents[1] / "studies"
 

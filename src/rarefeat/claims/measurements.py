@@ -11,8 +11,8 @@ from rarefeat.claims.claim import Claim, Regime
 from rarefeat.claims.declarations import ClaimSet
 from rarefeat.claims.estimate import Estimate, difference, estimate_mean
 from rarefeat.claims.tables import MEASURED
-from rarefeat.core.errors import RarefeatError
-from rarefeat.storage.schema import validate
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.files.schema import validate
 
 MIN_DOF = 3
 """Smallest number of degrees of freedom that is tested."""

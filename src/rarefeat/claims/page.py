@@ -17,8 +17,8 @@ from rarefeat.claims.verdict import (
     detectable,
     format_counts,
 )
-from rarefeat.run.job import Job
-from rarefeat.storage.markdown import markdown_table
+from rarefeat.workflow.files.markdown import markdown_table
+from rarefeat.workflow.run.job import Job
 
 ABOUT = f"""Each claim declares its quantity, the range that this must lie in with the reason, one
 primary regime on seeds of its own, and a control, all before the run. That the quantity lies there

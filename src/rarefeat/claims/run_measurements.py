@@ -6,8 +6,8 @@ import pandas as pd
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import measured_table
-from rarefeat.core.errors import RarefeatError
-from rarefeat.run.job import Job
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.run.job import Job
 
 
 def measure_claims(measure: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 import pandera.pandas as pa
 
-from rarefeat.storage.schema import at_least, column, schema
+from rarefeat.workflow.files.schema import at_least, column, schema
 
 VERDICTS = (
     "supported", "contradicted", "undecided", "too few seeds", "premise not met", "diverged",

@@ -19,7 +19,7 @@ from rarefeat.claims.claim import RANGES
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.measurements import DIVERGED_TEXT, MIN_DOF, PREMISE_TEXT, VARIED
 from rarefeat.claims.tables import CHANGES_FOUND, VERDICTS
-from rarefeat.core.statistics import holm
+from rarefeat.statistics import holm
 
 (
     SUPPORTED, CONTRADICTED, UNDECIDED, TOO_FEW, NO_PREMISE, DIVERGED, NOT_TESTABLE,

@@ -6,8 +6,8 @@ import pandas as pd
 
 from rarefeat.claims import verdict
 from rarefeat.claims.tables import CHANGES, CLAIMS
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.job import Job
 
 
 def claims(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

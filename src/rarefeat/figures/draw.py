@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.style import GREY, project_style
-from rarefeat.run.job import Job
+from rarefeat.workflow.run.job import Job
 
 
 def draw(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from rarefeat.core.arms import ARMS, display_name
+from rarefeat.model.arms import ARMS, display_name
 
 EPS = r"relative frequency $\varepsilon_{\min}/\varepsilon_{\max}$"
 STEP = "training step $t$"

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from scipy.stats import binom, binomtest, gmean
 
-from rarefeat.core.statistics import UNBOUNDED, student_interval
 from rarefeat.figures.labels import Quantity
 from rarefeat.figures.style import GREY, PAGE, SeriesStyle
+from rarefeat.statistics import UNBOUNDED, student_interval
 
 Styles = Mapping[Any, SeriesStyle] | SeriesStyle
 """Style of each series by its name, in their order; or of the only series."""

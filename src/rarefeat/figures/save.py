@@ -12,10 +12,10 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from rarefeat.figures.style import RC
-from rarefeat.run.job import Job
-from rarefeat.run.metadata import build_origin
-from rarefeat.storage.origin import KEY
-from rarefeat.storage.sealed_files import BLANK, SEAL, atomic_write, seal
+from rarefeat.workflow.files.origin import KEY
+from rarefeat.workflow.files.sealed_files import BLANK, SEAL, atomic_write, seal
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.metadata import build_origin
 
 mpl.use("agg")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import matplotlib as mpl
 
-from rarefeat.core.arms import ARMS
+from rarefeat.model.arms import ARMS
 
 COLUMN, PAGE = 3.25, 6.75
 """Width of a printed column and of a page (inches). Figures are saved at their printed size."""

@@ -10,8 +10,8 @@ from kornia.augmentation import (
 )
 from torch import Tensor, nn
 
-from rarefeat.config.images import Augmentation
-from rarefeat.core.randomness import generator
+from rarefeat.model.randomness import generator
+from rarefeat.workflow.config.images import Augmentation
 
 
 def make_augment(config: Augmentation, size: int) -> nn.Module:

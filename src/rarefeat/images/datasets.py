@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rarefeat.config.images import ImageData
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.images.formats import READERS, ImagePart, check_labels, in_pixels, input_files
 from rarefeat.images.input_hashes import check_unchanged, stat_files
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 CIFAR_100 = (50_000, 10_000, 26)
 """Training images, test images, and copies of CIFAR-100 as it is published.

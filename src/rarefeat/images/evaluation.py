@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 
 GRADIENT_NORM = 1e-6
 ITERATIONS, ITERATIONS_BETWEEN_CHECKS = 10_000, 20

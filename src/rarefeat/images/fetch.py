@@ -7,9 +7,9 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from rarefeat.core.errors import RarefeatError
-from rarefeat.run.cli_helpers import progress, run_main
-from rarefeat.storage.sealed_files import atomic_write
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.files.sealed_files import atomic_write
+from rarefeat.workflow.run.cli_helpers import progress, run_main
 
 ARCHIVES = {
     "cifar10": (

@@ -1,6 +1,6 @@
 """Declarations of the files of the image studies; no stage reads them, no code hash has them."""
 
-from rarefeat.storage.file_schema import FileEntry, FileSchema
+from rarefeat.workflow.files.file_schema import FileEntry, FileSchema
 
 TITLE = "Studies of images"
 AXES = {

@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image, ImageOps
 
-from rarefeat.config.images import ImageData
-from rarefeat.core.errors import RarefeatError
-from rarefeat.run.cli_helpers import progress
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.run.cli_helpers import progress
 
 Files = list[tuple[str, str]]
 """Files in their order, each as (label, path); the label says what it stands for."""

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.images.formats import READERS, Files, check_labels, index_files, input_files
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.storage.sealed_files import write_file
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
 
 CLOCK_TICK_NS = 2 * 10**9
 """A file that was written so recently may change again and keep its size and time."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.images.formats import IMAGE_FORMATS, entries
-from rarefeat.storage.sealed_files import write_file
+from rarefeat.workflow.files.sealed_files import write_file
 
 PARTS = ("train", "test")
 LONG_TAIL = 2.0

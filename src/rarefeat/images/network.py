@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rarefeat.config.images import Network
-from rarefeat.core.randomness import generator
+from rarefeat.model.randomness import generator
+from rarefeat.workflow.config.images import Network
 
 EXPANSION = {"basic": 1, "bottleneck": 4}
 STEMS = {"cifar": (3, 1), "strided": (3, 2), "imagenet": (7, 2)}

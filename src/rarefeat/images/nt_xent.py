@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.config.images import ImageArm
-from rarefeat.core.pruning import mask_smallest
+from rarefeat.model.pruning import mask_smallest
+from rarefeat.workflow.config.images import ImageArm
 
 Weights = dict[str, Tensor]
 """Tensors by the name of a parameter of the network."""

@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from rarefeat.config.images import Augmentation, ImageArm, ImageTraining, Network
-from rarefeat.core.randomness import generator
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import (
     alignment,
@@ -28,9 +26,11 @@ from rarefeat.images.evaluation import (
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.nt_xent import Weights, arm_loss, compute_masks, convolution_weights
 from rarefeat.images.trainer import TrainingRun, identity_of, prepare, train, warmed_cosine
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.sealed_files import write_file
+from rarefeat.model.randomness import generator
+from rarefeat.workflow.config.images import Augmentation, ImageArm, ImageTraining, Network
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 RECORDED = (
     "loss",

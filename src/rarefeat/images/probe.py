@@ -4,8 +4,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.config.images import ImageArm, ImageProbe, ImageTraining, Network
-from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import (
     class_accuracy,
     knn_predict,
@@ -16,8 +14,10 @@ from rarefeat.images.evaluation import (
 )
 from rarefeat.images.network import ImageEncoder, extract
 from rarefeat.images.trainer import prepare
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.randomness import generator
+from rarefeat.workflow.config.images import ImageArm, ImageProbe, ImageTraining, Network
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def probe_images(

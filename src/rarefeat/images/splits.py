@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rarefeat.config.images import ImageData
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
+from rarefeat.errors import RarefeatError
 from rarefeat.images.formats import check_n_max, index_file, index_files
 from rarefeat.images.input_hashes import check_unchanged
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.randomness import generator
+from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def long_tailed_counts(n_max: int, rho: float, n_classes: int) -> list[int]:

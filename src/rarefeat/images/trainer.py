@@ -17,14 +17,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.config.section import Section, dump_config
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
+from rarefeat.errors import RarefeatError
 from rarefeat.images import bfloat16
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.code_hashes import code_hash, hash_texts
-from rarefeat.storage.sealed_files import DamagedFileError
-from rarefeat.storage.tensors import read_tensors, write_tensors
+from rarefeat.model.randomness import generator
+from rarefeat.workflow.config.section import Section, dump_config
+from rarefeat.workflow.files.sealed_files import DamagedFileError
+from rarefeat.workflow.files.tensors import read_tensors, write_tensors
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.code_hashes import code_hash, hash_texts
 
 Weights = dict[str, Tensor]
 """Tensors by name."""

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import rarefeat
-from rarefeat.run.cli_helpers import run_main
-from rarefeat.storage.markdown import markdown_table
-from rarefeat.storage.sealed_files import write_file
+from rarefeat.workflow.files.markdown import markdown_table
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.run.cli_helpers import run_main
 
 MEMBERS = (
     "train", "sweep", "train_learners", "stream_pairs", "load", "load_encoder",

@@ -16,7 +16,7 @@ from scipy.special import stdtr
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.verdict import ALPHA_LEVEL, p_value_below
 from rarefeat.report.published_tables import FOLDER, PublishedTables, commit
-from rarefeat.run.cli_helpers import run_main
+from rarefeat.workflow.run.cli_helpers import run_main
 
 Law = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 LAWS: dict[str, tuple[str, float, Law]] = {

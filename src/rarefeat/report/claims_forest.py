@@ -8,11 +8,11 @@ import pandas as pd
 
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.project import load
 from rarefeat.report.drawings import svg, text
 from rarefeat.report.published_claims import published_claims
 from rarefeat.report.published_tables import PublishedTables
-from rarefeat.storage.markdown import interval
+from rarefeat.workflow.files.markdown import interval
+from rarefeat.workflow.project import load
 
 COLOURS = {
     "supported": "#0072B2",

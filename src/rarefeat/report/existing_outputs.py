@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import Project
+from rarefeat.errors import RarefeatError
 from rarefeat.report.front_page import CURRENT, MISSING, STALE, render_front_page
-from rarefeat.run.metadata import read_job_metadata
+from rarefeat.workflow.project import Project
+from rarefeat.workflow.run.metadata import read_job_metadata
 
 
 def find_existing_outputs(project: Project) -> tuple[list[str], str, str]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.project import Project, load
 from rarefeat.report.published_tables import PublishedTables
-from rarefeat.run.cli_helpers import load_function
+from rarefeat.workflow.project import Project, load
+from rarefeat.workflow.run.cli_helpers import load_function
 
 STUDY_FIGURES = {
     "augmentation_dial": {"augmentation": "augmentation"},

@@ -1,9 +1,9 @@
 """Findings of a study kind, computed from the published tables."""
 
-from rarefeat.project import Project
-from rarefeat.registry import kinds
 from rarefeat.report.published_tables import PublishedTables
-from rarefeat.run.cli_helpers import load_function
+from rarefeat.workflow.project import Project
+from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.run.cli_helpers import load_function
 
 
 def published_findings(kind: str, tables: PublishedTables, project: Project) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from rarefeat.project import Project
-from rarefeat.registry import kinds
+from rarefeat.workflow.project import Project
+from rarefeat.workflow.registry import kinds
 
 THUMBNAILS, WIDTH = 5, 320
 """Number of small pictures, and their width (pixels)."""

@@ -15,8 +15,8 @@ from itables import options, to_html_datatable
 from itables.javascript import generate_init_offline_itables_html
 from markdown_it import MarkdownIt
 
-from rarefeat.run.cli_helpers import load_function
-from rarefeat.run.job import Job
+from rarefeat.workflow.run.cli_helpers import load_function
+from rarefeat.workflow.run.job import Job
 
 # The library's list of types does not have the texts of conditions, and would warn.
 options.warn_on_unexpected_option_type = False

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rarefeat.chain.critical_frequency import (
+from rarefeat.model.logistic_fit import LogisticFit
+from rarefeat.model.thresholds import HALF_LEARNED
+from rarefeat.report.published_tables import PublishedTables
+from rarefeat.stages.critical_frequency import (
     GRID,
     NORMAL_95,
     TrainingPoint,
@@ -21,14 +24,11 @@ from rarefeat.chain.critical_frequency import (
     explain_out_of_range,
     learned_fractions,
 )
-from rarefeat.config.study import Study
-from rarefeat.core.logistic_fit import LogisticFit
-from rarefeat.core.statistics import fraction_interval
-from rarefeat.core.thresholds import HALF_LEARNED
-from rarefeat.report.published_tables import PublishedTables
-from rarefeat.run.job import Job
-from rarefeat.storage.markdown import records, select_rows, single_row
+from rarefeat.statistics import fraction_interval
 from rarefeat.studies.imbalance.doc_tables import EXPLORED, count_learned
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.markdown import records, select_rows, single_row
+from rarefeat.workflow.run.job import Job
 
 PAGE = Path(__file__).with_suffix(".html")
 SIGMA = 0.05

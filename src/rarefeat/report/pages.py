@@ -19,17 +19,15 @@ import pandas as pd
 
 from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
 from rarefeat.claims.verdict import WORDS
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import arm_name
-from rarefeat.project import DEFAULT, Project, load
-from rarefeat.registry import kinds
 from rarefeat.report import findings
 from rarefeat.report.doc_figures import papers, render_doc_figures
 from rarefeat.report.interactive_page import page_from_published
 from rarefeat.report.published_claims import all_claims, published_claims
 from rarefeat.report.published_tables import PublishedTables, table_reductions
-from rarefeat.run.cli_helpers import run_main
-from rarefeat.storage.markdown import (
+from rarefeat.studies.long_tail.paper_values import TABLE_2
+from rarefeat.workflow.files.markdown import (
     interval,
     markdown_table,
     number,
@@ -38,8 +36,10 @@ from rarefeat.storage.markdown import (
     single_row,
     trend_word,
 )
-from rarefeat.storage.sealed_files import write_file
-from rarefeat.studies.long_tail.paper_values import TABLE_2
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.project import DEFAULT, Project, load
+from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.run.cli_helpers import run_main
 
 TEMPLATES = Path("docs/templates")
 INTERACTIVE_PAGE = Path("docs/play.html")

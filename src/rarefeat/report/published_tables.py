@@ -19,13 +19,13 @@ from pathlib import Path
 import pandas as pd
 
 from rarefeat.claims.page import other_verdicts, primary_verdicts
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import load
-from rarefeat.registry import kinds
-from rarefeat.run.cli_helpers import run_main
-from rarefeat.run.code_hashes import PACKAGE
-from rarefeat.run.metadata import read_table_and_origin
-from rarefeat.storage.sealed_files import atomic_write, write_file
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.files.sealed_files import atomic_write, write_file
+from rarefeat.workflow.project import load
+from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.run.cli_helpers import run_main
+from rarefeat.workflow.run.code_hashes import PACKAGE
+from rarefeat.workflow.run.metadata import read_table_and_origin
 
 FOLDER = Path("docs/tables")
 INDEX = "origin.json"

@@ -13,7 +13,7 @@ import pandas as pd
 import rarefeat
 from rarefeat.api.encoder import Encoder
 from rarefeat.report.published_tables import PublishedTables, commit
-from rarefeat.run.cli_helpers import run_main
+from rarefeat.workflow.run.cli_helpers import run_main
 
 SETTINGS = ["eps_min", "share", "lambda", "N", "delay", "T"]
 """N is 0 where no pair comes back; `delay` counts the steps from T1 to the bias."""

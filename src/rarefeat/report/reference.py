@@ -8,11 +8,12 @@ from types import ModuleType
 
 from pandera.pandas import DataFrameSchema
 
-from rarefeat.chain import file_schemas as chain_files
-from rarefeat.chain import tables as chain_tables
 from rarefeat.claims import tables as claims_tables
-from rarefeat.config.images import Augmentation as ImageAugmentation
-from rarefeat.config.images import (
+from rarefeat.images import file_schemas as image_files
+from rarefeat.stages import file_schemas as chain_files
+from rarefeat.stages import tables as chain_tables
+from rarefeat.workflow.config.images import Augmentation as ImageAugmentation
+from rarefeat.workflow.config.images import (
     ImageArm,
     ImageData,
     ImageProbe,
@@ -21,15 +22,14 @@ from rarefeat.config.images import (
     IndexFiles,
     Network,
 )
-from rarefeat.config.model import Arm, Bias, Data, Training, Views
-from rarefeat.config.section import Section
-from rarefeat.config.study import Grid, Study
-from rarefeat.images import file_schemas as image_files
-from rarefeat.project import TopLevelConfig
-from rarefeat.registry import NAMES, kinds
-from rarefeat.run.cli_helpers import run_main
-from rarefeat.storage.markdown import markdown_table
-from rarefeat.storage.sealed_files import write_file
+from rarefeat.workflow.config.model import Arm, Bias, Data, Training, Views
+from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.config.study import Grid, Study
+from rarefeat.workflow.files.markdown import markdown_table
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.project import TopLevelConfig
+from rarefeat.workflow.registry import NAMES, kinds
+from rarefeat.workflow.run.cli_helpers import run_main
 
 SECTIONS = {
     "A study of the encoder": Study,

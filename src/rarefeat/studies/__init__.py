@@ -1,1 +1,1 @@
-"""The kinds of study, a folder each; rarefeat/registry.py lists them."""
+"""The kinds of study, a folder each; rarefeat/workflow/registry.py lists them."""

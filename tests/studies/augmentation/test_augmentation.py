@@ -11,21 +11,14 @@ import torch
 import yaml
 from conftest import seeded, train_study, verdicts_of
 
-from rarefeat.chain.pretrain import TrainedEncoder
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
 from rarefeat.claims.verdict import CHECK_FAILED, CHECK_PASSED, CONTRADICTED, SUPPORTED
-from rarefeat.config.study import merge_configs
-from rarefeat.core.encoder import embed, pre_activations
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import regression_target
-from rarefeat.project import load, parse
-from rarefeat.run.job import make_job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate_sorted
-from rarefeat.storage.tensors import write_tensors
+from rarefeat.errors import RarefeatError
+from rarefeat.model.encoder import embed, pre_activations
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import regression_target
 from rarefeat.studies.augmentation import claims as decoupling
 from rarefeat.studies.augmentation import figures
 from rarefeat.studies.augmentation.config import Supervised
@@ -46,6 +39,13 @@ from rarefeat.studies.augmentation.metrics import (
 )
 from rarefeat.studies.augmentation.supervised_baseline import supervise
 from rarefeat.studies.augmentation.tables import AUGMENTED
+from rarefeat.train.pretraining import TrainedEncoder
+from rarefeat.workflow.config.study import merge_configs
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.files.tensors import write_tensors
+from rarefeat.workflow.project import load, parse
+from rarefeat.workflow.run.job import make_job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 PROJECT = load("config/config.yaml")
 AUGMENTATION = PROJECT.sections["augmentation"]

@@ -5,9 +5,9 @@ import pytest
 import synthetic_tables
 from paper_values import check, texts
 
-from rarefeat.run.job import Job
 from rarefeat.studies.augmentation import figures, image_figures
 from rarefeat.studies.augmentation.declaration import FIGURES
+from rarefeat.workflow.run.job import Job
 
 JOB = Job(stage="studies.augmentation.figures")
 FEW = (

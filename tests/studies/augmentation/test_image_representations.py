@@ -6,15 +6,15 @@ import synthetic_tables
 import torch
 from conftest import seeded
 
-from rarefeat.config.images import Augmentation, Network
 from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
-from rarefeat.project import load
-from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.augmentation import doc_tables, tables
 from rarefeat.studies.augmentation.declaration import IMAGE_TABLES
 from rarefeat.studies.augmentation.image_figures import augmentation_images as draw
 from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
+from rarefeat.workflow.config.images import Augmentation, Network
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.project import load
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=4)
 

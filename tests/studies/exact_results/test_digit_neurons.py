@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from rarefeat.config.cells import cell
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.studies.exact_results import digit_neurons as exact
 from rarefeat.studies.exact_results.config import DigitProblem
+from rarefeat.workflow.config.cells import cell
 
 PROBLEM = DigitProblem(m=12, steps=60, batch=60, momentum=0.95, lr=0.1)
 

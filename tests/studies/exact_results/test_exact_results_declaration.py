@@ -7,10 +7,7 @@ import pandas as pd
 import pytest
 from conftest import made_table, make_cells, quick
 
-from rarefeat.config.section import dump_config
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import Project, load
-from rarefeat.registry import kinds
+from rarefeat.errors import RarefeatError
 from rarefeat.report.reference import config_pages, tables_page
 from rarefeat.studies.exact_results import (
     doc_tables,
@@ -24,7 +21,10 @@ from rarefeat.studies.exact_results.config import MachineSpeed
 from rarefeat.studies.exact_results.declaration import STAGES, experiments
 from rarefeat.studies.exact_results.paper_values import KAPPA
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
-from rarefeat.study_kind import collected_table
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.project import Project, load
+from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.study_kind import collected_table
 
 
 def project(**exact_results) -> Project:

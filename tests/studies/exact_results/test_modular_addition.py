@@ -9,10 +9,10 @@ import math
 import pytest
 import torch
 
-from rarefeat.config.cells import cell
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.studies.exact_results import modular_addition as exact
 from rarefeat.studies.exact_results.config import AdditionTable
+from rarefeat.workflow.config.cells import cell
 
 
 def weights(k, p, m, seed=0):

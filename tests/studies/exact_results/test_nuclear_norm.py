@@ -8,9 +8,9 @@ import math
 import pytest
 import torch
 
-from rarefeat.config.cells import cell
 from rarefeat.studies.exact_results import nuclear_norm as exact
 from rarefeat.studies.exact_results.config import NuclearProblem
+from rarefeat.workflow.config.cells import cell
 
 PROBLEM = NuclearProblem(penalty=[0.0, 0.01], steps=200, lr=0.5, test=2000)
 

@@ -11,9 +11,9 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import chi2
 
-from rarefeat.config.cells import cell
 from rarefeat.studies.exact_results import task_mixture as exact
 from rarefeat.studies.exact_results.config import Mixture
+from rarefeat.workflow.config.cells import cell
 
 
 def test_quadrature_has_the_moments_of_chi_squared():

@@ -4,8 +4,8 @@ import pytest
 import torch
 from conftest import of_size
 
-from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import aggregated_sign
+from rarefeat.model.randomness import generator
+from rarefeat.model.sparse_coding import aggregated_sign
 from rarefeat.studies.fate.draws import (
     CellSettings,
     TrainingSample,

@@ -11,7 +11,7 @@ from conftest import of_size, verdicts_of
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.core.randomness import generator
+from rarefeat.model.randomness import generator
 from rarefeat.studies.fate import claims, learning_times
 from rarefeat.studies.fate.config import AXES, DecayAndScale, LateLearning
 from rarefeat.studies.fate.doc_tables import count_longer, select_stairs

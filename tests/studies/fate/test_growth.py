@@ -4,13 +4,13 @@ import pytest
 import torch
 from conftest import of_size
 
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.training import TrainState, make_kernel
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import make_simulator
 from rarefeat.studies.fate.config import DecayAndScale, gate
 from rarefeat.studies.fate.draws import CellSettings, TrainingSample
 from rarefeat.studies.fate.growth import NeuronGrowth, measure_neuron_growth, top_pairs
 from rarefeat.studies.fate.training import train_until_learned
+from rarefeat.train.step import TrainState, make_kernel
 
 REUSE = of_size("quick").sections["fate"].studies["reuse"]
 TRAINING = REUSE.training

@@ -2,7 +2,7 @@
 
 import torch
 
-from rarefeat.core.randomness import generator
+from rarefeat.model.randomness import generator
 from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels import direct_simulator, scalar_simulator
 from rarefeat.studies.fine_labels.config import (

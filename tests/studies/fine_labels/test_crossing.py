@@ -5,9 +5,9 @@ import torch
 from common import draws, hierarchy
 from pydantic import ValidationError
 
-from rarefeat.core.contrastive import infonce
-from rarefeat.core.encoder import embed, pre_activations
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
+from rarefeat.model.contrastive import infonce
+from rarefeat.model.encoder import embed, pre_activations
 from rarefeat.studies.fine_labels import contrastive_encoder
 from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels.config import (

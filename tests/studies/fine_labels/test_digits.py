@@ -8,7 +8,7 @@ import torch
 from common import draws
 from pydantic import ValidationError
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.studies.fine_labels.config import Digits, LabelScheme, Perceptrons, SGDSettings
 from rarefeat.studies.fine_labels.granularity import aggregate, digits, label_schemes
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, shift_images

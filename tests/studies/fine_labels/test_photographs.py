@@ -12,16 +12,16 @@ from common import DESCENT
 from conftest import made_table, refusal, run_cell
 from pydantic import ValidationError
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.images.trainer import TrainingRun
 from rarefeat.images.trainer import load as load_weights
-from rarefeat.project import load
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.tensors import write_tensors
 from rarefeat.studies.fine_labels.config import LabelScheme, Photographs, ResNetSettings
 from rarefeat.studies.fine_labels.declaration import REPRESENT, SWEEP_PHOTOGRAPHS
 from rarefeat.studies.fine_labels.granularity import label_schemes, photographs
-from rarefeat.study_kind import IMAGE_DATA, collected_table
+from rarefeat.workflow.files.tensors import write_tensors
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job_inputs import JobInputs
+from rarefeat.workflow.study_kind import IMAGE_DATA, collected_table
 
 REPOSITORY = Path(__file__).parents[3]
 STUDY = "sweep_of_tests"

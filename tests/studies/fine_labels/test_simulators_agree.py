@@ -6,7 +6,7 @@ import pytest
 import torch
 from common import COARSE, DETECTORS, both, draws, fine, hierarchy, learner, network, stream
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels import direct_simulator, metrics, scalar_simulator
 from rarefeat.studies.fine_labels.config import Detectors, Labels

@@ -11,11 +11,7 @@ from conftest import made_table, make_cells
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import load
-from rarefeat.run.cli_helpers import load_function
-from rarefeat.run.job import make_job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.errors import RarefeatError
 from rarefeat.studies.fine_labels import claims, measure, theory, train
 from rarefeat.studies.fine_labels.config import DIGITS, DIRECT, SCALAR, Labels
 from rarefeat.studies.fine_labels.declaration import (
@@ -26,6 +22,10 @@ from rarefeat.studies.fine_labels.declaration import (
     SWEEP_DIGITS,
     TRAIN,
 )
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.cli_helpers import load_function
+from rarefeat.workflow.run.job import make_job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 DRAWS = "fine labels tests"
 REPOSITORY = Path(__file__).parents[3]

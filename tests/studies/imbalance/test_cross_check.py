@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rarefeat.chain.tables import METRICS
-from rarefeat.config.model import Arm
+from rarefeat.stages.tables import METRICS
 from rarefeat.studies.imbalance.cross_check import LEVEL, compare, cross_check_table
+from rarefeat.workflow.config.model import Arm
 
 
 def grid(

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from conftest import SEEDS, verdicts_of
 
-from rarefeat.chain.tables import METRICS
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.project import load
+from rarefeat.stages.tables import METRICS
 from rarefeat.studies.imbalance.claims import FIGURES, measure, page_statistic
+from rarefeat.workflow.project import load
 
 PROJECT = load("config/config.yaml")
 JOB = PROJECT.table_job("imbalance_measured")

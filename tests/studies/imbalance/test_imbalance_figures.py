@@ -5,10 +5,10 @@ import pytest
 import synthetic_tables
 from paper_values import check, texts
 
-from rarefeat.project import load
-from rarefeat.run.job import Job
 from rarefeat.studies.imbalance import figures
 from rarefeat.studies.imbalance.declaration import FIGURES, FIGURES_OF_GRID
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job import Job
 
 JOB = Job(stage="studies.imbalance.figures")
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}

@@ -5,8 +5,6 @@ import pandas as pd
 import pytest
 from conftest import of_size
 
-from rarefeat.config.cells import cell
-from rarefeat.run.job import Job
 from rarefeat.studies.learners.claims import CONTRASTS, measure
 from rarefeat.studies.learners.config import LearnerStudies
 from rarefeat.studies.learners.doc_tables import compare_late_learners
@@ -18,6 +16,8 @@ from rarefeat.studies.learners.lockout import (
     thresholds,
 )
 from rarefeat.studies.learners.measure import best_rate
+from rarefeat.workflow.config.cells import cell
+from rarefeat.workflow.run.job import Job
 
 EPS_MIN = np.array([0.25, 0.5, 0.75, 1.0])
 SEEDS = range(6)

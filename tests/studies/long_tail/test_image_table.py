@@ -10,16 +10,16 @@ from conftest import verdicts_of
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.config.images import ImageArm, ImageProbe, ImageStudy, Network
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.images.probe import probe_images
-from rarefeat.project import load
-from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.long_tail.aggregate import longtail_table, summary_table
 from rarefeat.studies.long_tail.claims import measure
 from rarefeat.studies.long_tail.doc_tables import table2
 from rarefeat.studies.long_tail.findings import findings
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
+from rarefeat.workflow.config.images import ImageArm, ImageProbe, ImageStudy, Network
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.project import load
 
 PROJECT = load("config/config.yaml")
 STUDY = PROJECT.studies["digits"]

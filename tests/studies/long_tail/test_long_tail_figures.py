@@ -4,8 +4,8 @@ import pytest
 import synthetic_tables
 from paper_values import check, texts
 
-from rarefeat.run.job import Job
 from rarefeat.studies.long_tail.figures import BALANCED, longtail
+from rarefeat.workflow.run.job import Job
 
 JOB = Job(stage="studies.long_tail.figures")
 

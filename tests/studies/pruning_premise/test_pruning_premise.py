@@ -3,14 +3,14 @@
 import pandas as pd
 import pytest
 import torch
-
-from rarefeat.core.simulators import make_simulator
-from rarefeat.studies.pruning_premise import findings
 from rarefeat.studies.pruning_premise.changes import changes_from_dense, iter_points
 from rarefeat.studies.pruning_premise.claims import point_measurements
 from rarefeat.studies.pruning_premise.config import AXES
 from rarefeat.studies.pruning_premise.doc_tables import summarise_changes
 from rarefeat.studies.pruning_premise.measure import interpolate_weights, rare_among_smallest
+
+from rarefeat.model.simulators import make_simulator
+from rarefeat.studies.pruning_premise import findings
 
 POINT = dict(zip(AXES, (1.0, 0.112, 0.0, 0.1, 0.3), strict=True))
 

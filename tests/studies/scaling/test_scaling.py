@@ -13,15 +13,11 @@ import torch
 from conftest import write_encoders
 from scipy.stats import beta, binomtest
 
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.neurons import lucky_neurons, ordinary_neurons
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.thresholds import GAMMA
-from rarefeat.project import load
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate
+from rarefeat.errors import RarefeatError
+from rarefeat.model.neurons import lucky_neurons, ordinary_neurons
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.thresholds import GAMMA
 from rarefeat.studies.scaling.aggregate import trained_sizes
 from rarefeat.studies.scaling.config import Scaling
 from rarefeat.studies.scaling.declaration import KIND
@@ -30,6 +26,10 @@ from rarefeat.studies.scaling.exponents import exponent_rows, exponents_table, p
 from rarefeat.studies.scaling.figures import scaling as draw
 from rarefeat.studies.scaling.lucky_sets import CHUNK, count, lucky_sets_table, sets_of
 from rarefeat.studies.scaling.tables import LUCKY_SETS
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 RATIOS = [0.7, 0.9, 1.0]
 

@@ -4,8 +4,8 @@ import pytest
 import synthetic_tables
 from paper_values import check
 
-from rarefeat.run.job import Job
 from rarefeat.studies.scaling.figures import scaling
+from rarefeat.workflow.run.job import Job
 
 JOB = Job(stage="studies.scaling.figures")
 

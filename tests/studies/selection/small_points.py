@@ -2,11 +2,11 @@
 
 from conftest import tiny_data, tiny_training
 
-from rarefeat.chain.critical_frequency import TrainingPoint
-from rarefeat.config.cells import Cell
+from rarefeat.stages.critical_frequency import TrainingPoint
 from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.training import ArmReplicas, train
+from rarefeat.workflow.config.cells import Cell
 
 
 def a_point(

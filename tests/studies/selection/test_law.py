@@ -8,11 +8,9 @@ import pytest
 import torch
 from small_points import a_point, train_arms
 
-from rarefeat.chain import critical_frequency
-from rarefeat.config.cells import Cell
-from rarefeat.config.ranges import Range
-from rarefeat.core.logistic_fit import LogisticFit, fit_logistic
-from rarefeat.core.theory import attended_count, stage1_growth
+from rarefeat.model.logistic_fit import LogisticFit, fit_logistic
+from rarefeat.model.theory import attended_count, stage1_growth
+from rarefeat.stages import critical_frequency
 from rarefeat.studies.selection import model_validation
 from rarefeat.studies.selection.config import Intervention, LatinHypercube
 from rarefeat.studies.selection.critical_frequency import (
@@ -22,6 +20,8 @@ from rarefeat.studies.selection.critical_frequency import (
     estimate_critical_frequency,
 )
 from rarefeat.studies.selection.regimes import drawn_regimes, point
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.ranges import Range
 
 HYPERCUBE = LatinHypercube(
     regimes=20,

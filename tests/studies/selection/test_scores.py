@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from rarefeat.core.activation_moments import batch_moments, update_running_moments
-from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
-from rarefeat.core.theory import activation_probability
+from rarefeat.model.activation_moments import batch_moments, update_running_moments
+from rarefeat.model.randomness import generator
+from rarefeat.model.sparse_coding import frequencies, latent_pairs
+from rarefeat.model.theory import activation_probability
 from rarefeat.studies.selection.config import SCORES
 from rarefeat.studies.selection.scores import SILENT_LAST, compute_score, evaluate_score
 

@@ -10,7 +10,6 @@ import torch
 from conftest import of_size, verdicts_of
 from pydantic import ValidationError
 
-from rarefeat.chain import critical_frequency
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import (
     ALPHA_LEVEL,
@@ -19,10 +18,8 @@ from rarefeat.claims.verdict import (
     NO_PREMISE,
     SUPPORTED,
 )
-from rarefeat.config.section import dump_config
 from rarefeat.images.nt_xent import nt_xent
-from rarefeat.project import load
-from rarefeat.run.job import Job
+from rarefeat.stages import critical_frequency
 from rarefeat.studies.selection import (
     claims,
     digits,
@@ -33,6 +30,9 @@ from rarefeat.studies.selection import (
 from rarefeat.studies.selection.config import Intervention, InterventionSweep
 from rarefeat.studies.selection.critical_frequency import estimate_critical_frequency
 from rarefeat.studies.selection.declaration import MEASURE
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job import Job
 
 FULL = of_size("full")
 QUICK = load("config/config.yaml", "config/quick.yaml")

@@ -4,12 +4,10 @@ import pytest
 import torch
 from small_points import a_point, train_arms
 
-from rarefeat.chain.pretrain import pretrain
-from rarefeat.config.model import Arm as ChainArm
-from rarefeat.core.activation_moments import batch_moments
-from rarefeat.core.bias import BiasContext
-from rarefeat.core.neurons import feature_share
-from rarefeat.core.simulators import make_simulator
+from rarefeat.model.activation_moments import batch_moments
+from rarefeat.model.bias import BiasContext
+from rarefeat.model.neurons import feature_share
+from rarefeat.model.simulators import make_simulator
 from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.training import (
     apply_stop,
@@ -18,6 +16,8 @@ from rarefeat.studies.selection.training import (
     ratio,
     reinitialise_neurons,
 )
+from rarefeat.train.pretraining import pretrain
+from rarefeat.workflow.config.model import Arm as ChainArm
 
 SAME_ARMS = [
     (Intervention(), ChainArm(arm="dense")),

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from rarefeat.core.sparse_coding import frequencies
-from rarefeat.core.theory import stage1_growth
-from rarefeat.project import load
+from rarefeat.model.sparse_coding import frequencies
+from rarefeat.model.theory import stage1_growth
 from rarefeat.studies.small_theorems import first_stages
 from rarefeat.studies.small_theorems.config import SmallTheorems
+from rarefeat.workflow.project import load
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from rarefeat.project import load
 from rarefeat.studies.small_theorems import input_structure
+from rarefeat.workflow.project import load
 
 
 @pytest.fixture(scope="module")

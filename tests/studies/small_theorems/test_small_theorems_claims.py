@@ -6,10 +6,10 @@ import pytest
 from conftest import verdicts_of
 
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.project import load
 from rarefeat.studies.small_theorems import findings
 from rarefeat.studies.small_theorems.claims import OTHER_LAW, PARTS, iter_measurements
 from rarefeat.studies.small_theorems.doc_tables import summarise_theorems
+from rarefeat.workflow.project import load
 
 POINTS = {
     "invariant_features": ("0.1", "1.0"),

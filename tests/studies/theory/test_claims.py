@@ -15,10 +15,10 @@ from rarefeat.claims.verdict import (
     SUPPORTED,
     UNDECIDED,
 )
-from rarefeat.config.model import Arm
-from rarefeat.project import load
 from rarefeat.studies.theory.claims import convergence, initialisation, pruning, stage_two
 from rarefeat.studies.theory.claims.table_reader import ClaimTableReader, bends
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.project import load
 
 PROJECT = load()
 THEORY = PROJECT.sections["theory"]

@@ -12,16 +12,12 @@ import torch
 import yaml
 from conftest import table_of, tiny_data, tiny_training, train_study, verdicts_of, write_encoders
 
-from rarefeat.chain.tables import METRICS
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table, measurement
 from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, sensitivity_rows, verdicts
-from rarefeat.config.section import dump_config
-from rarefeat.config.study import Grid, merge_configs
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.core.simulators import make_simulator
-from rarefeat.project import load, parse
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.simulators import make_simulator
+from rarefeat.stages.tables import METRICS
 from rarefeat.studies.theory import figures
 from rarefeat.studies.theory.claims import imbalance, measure, pruning
 from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
@@ -32,6 +28,10 @@ from rarefeat.studies.theory.one_step import one_step, read_one_step
 from rarefeat.studies.theory.overlap import read_overlap, smallest_of_minority
 from rarefeat.studies.theory.sensitivity import sensitivity
 from rarefeat.studies.theory.tables import ONE_STEP
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.config.study import Grid, merge_configs
+from rarefeat.workflow.project import load, parse
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 PROJECT = load("config/config.yaml")
 THEORY = PROJECT.sections["theory"]

@@ -5,10 +5,10 @@ import pytest
 import synthetic_tables
 from paper_values import check
 
-from rarefeat.config.section import dump_config
-from rarefeat.project import load
-from rarefeat.run.job import Job
 from rarefeat.studies.theory.figures import overlap, phase
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job import Job
 
 
 def job(figure: str) -> Job:

@@ -7,12 +7,12 @@ import pytest
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
-from rarefeat.config.section import dump_config
-from rarefeat.project import load
-from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import claims, theory
 from rarefeat.studies.two_layer.config import TwoLayer
 from rarefeat.studies.two_layer.paper_values import MIXTURES, PRINTED
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job import Job
 
 KNOWN = load_claims("two_layer")
 

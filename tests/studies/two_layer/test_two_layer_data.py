@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rarefeat.config.section import format_validation_error
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.studies.two_layer.config import Problem, Procedure, Setting, TwoLayer
 from rarefeat.studies.two_layer.data import (
     DataDistribution,
@@ -21,6 +20,7 @@ from rarefeat.studies.two_layer.data import (
     labels_of,
     normalisation,
 )
+from rarefeat.workflow.config.section import format_validation_error
 
 PARITY = {"labels": "parity", "d": 30, "D": 20, "k": 5}
 RATES = {"network_head": 0.1, "network_first": 0.001, "head": 1.0, "momentum": 0.9, "ntk": 1.0}

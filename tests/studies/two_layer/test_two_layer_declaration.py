@@ -6,19 +6,19 @@ import pandas as pd
 import pytest
 from conftest import made_table, make_cells, quick
 
-from rarefeat.chain.concat_tables import collect
-from rarefeat.config.section import dump_config
-from rarefeat.core.errors import RarefeatError
-from rarefeat.project import Project, load
+from rarefeat.errors import RarefeatError
 from rarefeat.report.reference import config_pages, tables_page
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.stages.concat_tables import collect
 from rarefeat.studies.two_layer import findings, search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
 from rarefeat.studies.two_layer.declaration import KIND, MEASURE, SEARCH
 from rarefeat.studies.two_layer.doc_tables import beside_printed
 from rarefeat.studies.two_layer.measure import NO_PICTURE, NUMBERS
 from rarefeat.studies.two_layer.tables import TWO_LAYER, TWO_LAYER_PICTURES
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.project import Project, load
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def figure_names(project: Project) -> set[str]:

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rarefeat.config.section import dump_config
-from rarefeat.project import load
-from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import compare, figures, measure
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
 from rarefeat.studies.two_layer.paper_values import PRINTED
+from rarefeat.workflow.config.section import dump_config
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job import Job
 
 RATES = {"network_head": 0.3, "network_first": 0.003, "head": 3.0, "momentum": 0.95, "ntk": 2.0}
 ARMS = [

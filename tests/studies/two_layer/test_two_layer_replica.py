@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.studies.two_layer import learning_rates, paper_values, run_replica, search
 from rarefeat.studies.two_layer.config import Procedure, Setting
 

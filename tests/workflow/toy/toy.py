@@ -7,13 +7,13 @@ import pandas as pd
 from pydantic import Field
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.config.cells import Cell, cell
-from rarefeat.config.seeds import SeedSettings
-from rarefeat.core.statistics import student_interval
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import SHARE, at_least, column, schema
-from rarefeat.study_kind import (
+from rarefeat.statistics import student_interval
+from rarefeat.workflow.config.cells import Cell, cell
+from rarefeat.workflow.config.seeds import SeedSettings
+from rarefeat.workflow.files.schema import SHARE, at_least, column, schema
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
+from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
     Page,
@@ -53,7 +53,7 @@ def learn(inputs: JobInputs, job: Job) -> list[dict]:
     """Fit the signs by least squares, for one number of samples and a seed block."""
     import torch  # here, so that planning needs no torch
 
-    from rarefeat.core.randomness import generator
+    from rarefeat.model.randomness import generator
 
     n, d, rows = job.cell["samples"], job.config_section("d", int), []
     for seed in job.seed_list:

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.config.study import Study
-from rarefeat.core.theory import activation_probability
-from rarefeat.run.job import Job
+from rarefeat.model.theory import activation_probability
 from rarefeat.studies.augmentation.config import Augmentation
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.run.job import Job
 
 # Studies share W(0), which is measured once.
 FIRST = ("independent_noise",)

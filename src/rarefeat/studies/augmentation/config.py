@@ -4,11 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.images import Augmentation as ImageAugmentation
-from rarefeat.config.images import ImageStudy
-from rarefeat.config.names import Name, merge_unique, suggest
-from rarefeat.config.section import Distinct, Section
-from rarefeat.config.study import Study, merge_configs, share_defaults
+from rarefeat.workflow.config.images import Augmentation as ImageAugmentation
+from rarefeat.workflow.config.images import ImageStudy
+from rarefeat.workflow.config.names import Name, merge_unique, suggest
+from rarefeat.workflow.config.section import Distinct, Section
+from rarefeat.workflow.config.study import Study, merge_configs, share_defaults
 
 
 class Supervised(Section):

@@ -1,7 +1,7 @@
 """Outputs of the study of augmentation."""
 
 from rarefeat.studies.augmentation.config import Augmentation, inherit
-from rarefeat.study_kind import (
+from rarefeat.workflow.study_kind import (
     IMAGE_DATA,
     IMAGE_PRETRAIN,
     IMAGE_SPLITS,

@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from rarefeat.core.statistics import student_interval
 from rarefeat.figures.labels import quantity
+from rarefeat.statistics import student_interval
 
 SHOWN = ["growth_over_closed_form", "pull_features", "lucky_above_threshold_at_T1",
          "lucky_focus_at_T2", "share_features", "share_colour", "covered_features",

@@ -11,8 +11,8 @@ from matplotlib.ticker import PercentFormatter
 from rarefeat.figures.labels import INTERVALS, n_of, quantity, seeds_of
 from rarefeat.figures.panels import add_legend, finish_figure, panels, plot_points
 from rarefeat.figures.style import STYLES, SeriesStyle
-from rarefeat.run.job import Job
 from rarefeat.studies.augmentation.doc_tables import augmentation
+from rarefeat.workflow.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
 WITHOUT_BIAS = "_without_bias"

@@ -3,7 +3,7 @@
 No stage reads this module: it is in no code hash.
 """
 
-from rarefeat.storage.file_schema import FileEntry, FileSchema
+from rarefeat.workflow.files.file_schema import FileEntry, FileSchema
 
 TITLE = "Augmentation"
 AXES = {"m": "neurons", "d1": "dimension of a token"}

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.findings import compare, enumerate_words, make_findings_page
-from rarefeat.storage.markdown import interval, select_rows, single_row
 from rarefeat.studies.augmentation import doc_tables
 from rarefeat.studies.augmentation.config import Augmentation
+from rarefeat.workflow.files.findings import compare, enumerate_words, make_findings_page
+from rarefeat.workflow.files.markdown import interval, select_rows, single_row
 
 TABLES = ("augmentation",)
 COMPARED = {

@@ -16,7 +16,7 @@ from rarefeat.figures.panels import (
     plot_points,
 )
 from rarefeat.figures.style import GREY, MANY, MARKERS, STYLES, SeriesStyle, sequential_styles
-from rarefeat.run.job import Job
+from rarefeat.workflow.run.job import Job
 
 METRICS = {
     "linear_accuracy": "a linear probe reads the class",

@@ -12,22 +12,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.chain.pretrain import TrainedEncoder
-from rarefeat.config.cells import Cell
-from rarefeat.config.model import Arm
-from rarefeat.config.study import Study
-from rarefeat.core.encoder import embed, pre_activations
-from rarefeat.core.positive_pairs import PairSampler
-from rarefeat.core.randomness import generator
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs, regression_target
-from rarefeat.core.theory import activation_probability
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate_sorted
-from rarefeat.storage.tensors import read_tensors
+from rarefeat.model.encoder import embed, pre_activations
+from rarefeat.model.positive_pairs import PairSampler
+from rarefeat.model.randomness import generator
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import frequencies, latent_pairs, regression_target
+from rarefeat.model.theory import activation_probability
 from rarefeat.studies.augmentation.metrics import (
     course_metrics,
     cross_talk,
@@ -41,6 +32,15 @@ from rarefeat.studies.augmentation.metrics import (
     weight_composition,
 )
 from rarefeat.studies.augmentation.tables import SCHEMAS
+from rarefeat.train.pretraining import TrainedEncoder
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.files.tensors import read_tensors
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 DENSE = Arm(arm="dense")
 MASKS = 200

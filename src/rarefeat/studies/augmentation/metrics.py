@@ -11,17 +11,17 @@ import torch
 from sklearn.linear_model import RidgeCV
 from torch import Tensor
 
-from rarefeat.chain.milestones import milestones, theory_parameters
-from rarefeat.chain.pretrain import TrainedEncoder
-from rarefeat.config.model import Data
-from rarefeat.config.study import Study
-from rarefeat.core.linear_probe import pair_cosine_similarity
-from rarefeat.core.neurons import lucky_neurons, ordinary_neurons
-from rarefeat.core.randomness import generator
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.core.theory_metrics import last_linear_index, neurons_from_history
-from rarefeat.core.thresholds import GAMMA, PURE_COSINE
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
+from rarefeat.model.linear_probe import pair_cosine_similarity
+from rarefeat.model.neurons import lucky_neurons, ordinary_neurons
+from rarefeat.model.randomness import generator
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.theory_metrics import last_linear_index, neurons_from_history
+from rarefeat.model.thresholds import GAMMA, PURE_COSINE
+from rarefeat.stages.milestones import milestones, theory_parameters
+from rarefeat.train.pretraining import TrainedEncoder
+from rarefeat.workflow.config.model import Data
+from rarefeat.workflow.config.study import Study
 
 L2 = 1e-2
 """Penalty of the logistic head."""

@@ -9,16 +9,16 @@ from sklearn.manifold import TSNE
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from rarefeat.config.images import Augmentation, ImageStudy
-from rarefeat.core.randomness import generator
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardise
 from rarefeat.images.network import ImageEncoder, batches_of, calibrate, extract, make_encoder
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.model.randomness import generator
 from rarefeat.studies.augmentation.metrics import separation
 from rarefeat.studies.augmentation.tables import IMAGE_SCHEMAS
+from rarefeat.workflow.config.images import Augmentation, ImageStudy
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 PLAIN = {
     "crop_scale": [1.0, 1.0],

@@ -9,18 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from rarefeat.config.study import Study
-from rarefeat.core.encoder import embed, pre_activations
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.positive_pairs import PairSampler
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import frequencies, latent_pairs, regression_target
-from rarefeat.core.theory import activation_probability
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.errors import RarefeatError
+from rarefeat.model.encoder import embed, pre_activations
+from rarefeat.model.positive_pairs import PairSampler
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import frequencies, latent_pairs, regression_target
+from rarefeat.model.theory import activation_probability
 from rarefeat.studies.augmentation.config import Supervised
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def supervise(

@@ -2,8 +2,8 @@
 
 import pandera.pandas as pa
 
-from rarefeat.chain.tables import KEYS, POINT, SEED
-from rarefeat.storage.schema import (
+from rarefeat.stages.tables import KEYS, POINT, SEED
+from rarefeat.workflow.files.schema import (
     at_least,
     column,
     format_descriptions,

@@ -5,10 +5,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell
-from rarefeat.config.names import Name
-from rarefeat.config.section import Distinct, Section
-from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Distinct, Section
+from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
 
 Size = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]

@@ -7,7 +7,7 @@ import csv
 from pathlib import Path
 
 from rarefeat.studies.exact_results.config import RESULTS, ExactResults, inherit
-from rarefeat.study_kind import (
+from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
     Page,

@@ -14,13 +14,13 @@ from sklearn.metrics import silhouette_score
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.config.cells import Cell
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.errors import RarefeatError
+from rarefeat.model.randomness import generator
 from rarefeat.studies.exact_results.config import DigitProblem
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 MOST_CLUSTERS = 8
 RECORDED = 9

@@ -29,9 +29,9 @@ from rarefeat.figures.style import (
     SeriesStyle,
     sequential_styles,
 )
-from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.config import TaskMixture
 from rarefeat.studies.exact_results.paper_values import OOD_ERM, OOD_NUCLEAR
+from rarefeat.workflow.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
 STATED = SeriesStyle("0", dash=(0, (4, 1.5)))

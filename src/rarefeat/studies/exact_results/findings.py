@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.findings import enumerate_words, make_findings_page
-from rarefeat.storage.markdown import number, records, select_rows
 from rarefeat.studies.exact_results import doc_tables
 from rarefeat.studies.exact_results.config import ExactResults
+from rarefeat.workflow.files.findings import enumerate_words, make_findings_page
+from rarefeat.workflow.files.markdown import number, records, select_rows
 
 TABLES = ("exact_results",)
 NEGLIGIBLE = 0.01

@@ -9,12 +9,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.config.cells import Cell
-from rarefeat.core.randomness import generator
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.randomness import generator
 from rarefeat.studies.exact_results.config import LoopedProblem
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 EVERY = 5
 """Loops between recorded ones."""

@@ -9,12 +9,12 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from rarefeat.config.cells import Cell
-from rarefeat.core.randomness import generator
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.randomness import generator
 from rarefeat.studies.exact_results.config import AttentionProblem
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 CHUNK = 20_000
 """Prompts at once: some tens of megabytes."""

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.config.cells import Cell
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.errors import RarefeatError
+from rarefeat.model.randomness import generator
 from rarefeat.studies.exact_results.config import AdditionTable
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 ONE_FREQUENCY = 0.9
 """A neuron has one frequency where so much of its power lies there: uniform weights have 2 / (p -

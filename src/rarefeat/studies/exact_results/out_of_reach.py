@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.exact_results.config import MachineSpeed
 from rarefeat.studies.exact_results.tables import OUT_OF_REACH
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 
 def costs(experiments: list[dict[str, str]], machine: MachineSpeed) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pandas as pd
 from torch import Tensor
 
-from rarefeat.config.cells import Cell
+from rarefeat.workflow.config.cells import Cell
 
 COLUMNS = ["seed", "at", "quantity", "value", "stated"]
 """Columns of a table of results, in the order of the fields of `ResultRow`."""

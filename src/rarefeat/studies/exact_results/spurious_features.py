@@ -13,12 +13,12 @@ from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.signal import fftconvolve
 from scipy.special import expit
 
-from rarefeat.config.cells import Cell
-from rarefeat.core.randomness import generator
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.randomness import generator
 from rarefeat.studies.exact_results.config import SpuriousProblem
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 CELLS = 64
 """Cells of [0, 1] in the law of a feature: means are exact, variances a part 1 / CELLS^2 too

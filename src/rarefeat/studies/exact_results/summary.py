@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.core.statistics import UNBOUNDED, student_interval
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.statistics import UNBOUNDED, student_interval
 from rarefeat.studies.exact_results.paper_values import PRINTED
 from rarefeat.studies.exact_results.tables import EXACT_RESULTS
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 OVER_SEEDS = {"spurious_features"}
 """Results whose axis is drawn by the seed: their rows come together over it."""

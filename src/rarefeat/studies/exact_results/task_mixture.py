@@ -14,12 +14,12 @@ from scipy.special import expit, gamma, roots_genlaguerre
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.config.cells import Cell
-from rarefeat.core.randomness import generator
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.randomness import generator
 from rarefeat.studies.exact_results.config import Mixture
 from rarefeat.studies.exact_results.result_rows import ResultRow, rows_to_table
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 NODES = 60
 PROBES = 200

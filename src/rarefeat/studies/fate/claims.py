@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.run.job import Job
 from rarefeat.studies.fate.config import AXES, LateLearning, LearningStudy
 from rarefeat.studies.fate.growth import TOPS
 from rarefeat.studies.fate.learning_times import log_margin_limit, state_from_table
 from rarefeat.studies.fate.theorem import cooccurrence, critical_sample
+from rarefeat.workflow.run.job import Job
 
 MIN_PROBABILITY = 0.005
 """Probabilities are clipped to this distance from 0 and 1: one replica of 200."""

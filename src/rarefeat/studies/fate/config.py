@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell
-from rarefeat.config.model import Data, Training, Views
-from rarefeat.config.names import Name
-from rarefeat.config.ranges import Range, latin_hypercube
-from rarefeat.config.section import Distinct, Section
-from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.model import Data, Training, Views
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.ranges import Range, latin_hypercube
+from rarefeat.workflow.config.section import Distinct, Section
+from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
 
 Latents = Literal[
     "plain",

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from rarefeat.config.study import SHARED_TRAINING_KEYS
 from rarefeat.studies.fate.config import LateLearning, LearningStudy
-from rarefeat.study_kind import (
+from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS
+from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
     Page,

@@ -27,17 +27,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.chain.pretrain import batches
-from rarefeat.config.model import Data, Training
-from rarefeat.core.randomness import generator
-from rarefeat.core.sparse_coding import (
+from rarefeat.model.randomness import generator
+from rarefeat.model.sparse_coding import (
     aggregated_sign,
     frequencies,
     latent_pairs,
     spread_over_tokens,
 )
-from rarefeat.core.theory import activation_probability
+from rarefeat.model.theory import activation_probability
 from rarefeat.studies.fate.config import FRESH_SAMPLE, Latents
+from rarefeat.train.loop import batches
+from rarefeat.workflow.config.model import Data, Training
 
 
 class CellSettings(NamedTuple):

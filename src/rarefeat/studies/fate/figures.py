@@ -10,8 +10,8 @@ from matplotlib.ticker import NullFormatter, PercentFormatter
 from rarefeat.figures.labels import EPS, STEP, n_of
 from rarefeat.figures.panels import label_ends, panels, plot_lines, plot_points
 from rarefeat.figures.style import GREY, RARE, SeriesStyle, sequential_styles
-from rarefeat.run.job import Job
 from rarefeat.studies.fate.learning_times import clopper_pearson
+from rarefeat.workflow.run.job import Job
 
 FRESH = "fresh"
 PAIRS = 8192

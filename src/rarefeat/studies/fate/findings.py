@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from rarefeat.core.thresholds import PURE_COSINE
-from rarefeat.storage.findings import enumerate_words
-from rarefeat.storage.markdown import interval, records, select_rows, single_row
+from rarefeat.model.thresholds import PURE_COSINE
 from rarefeat.studies.fate.claims import GRIDS, SETTING, critical_samples
 from rarefeat.studies.fate.config import LateLearning
 from rarefeat.studies.fate.figures import LATE, pairs
 from rarefeat.studies.fate.learning_times import clopper_pearson
+from rarefeat.workflow.files.findings import enumerate_words
+from rarefeat.workflow.files.markdown import interval, records, select_rows, single_row
 
 TABLES = ("fate_points", "verdicts_fate_over_time")
 OPTIONAL = ("fate_mechanism",)

@@ -19,13 +19,13 @@ import pandas as pd
 from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
 
-from rarefeat.core.logistic_fit import LogisticFit, fit_logistic
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.model.logistic_fit import LogisticFit, fit_logistic
+from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.studies.fate.config import AXES, FRESH_SAMPLE, LearningStudy, gate
 from rarefeat.studies.fate.growth import PASSES
 from rarefeat.studies.fate.tables import FATE_POINTS, FATE_SHARES, FATE_TIMES, GROWTH
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 STEPS = np.unique(np.geomspace(1, 1e6, 400))
 """Steps after `looked` at which the model is evaluated to find when the gate opens."""

@@ -4,9 +4,9 @@ from typing import get_args
 
 import pandera.pandas as pa
 
-from rarefeat.storage.schema import SHARE, at_least, column, schema
 from rarefeat.studies.fate.config import Latents
 from rarefeat.studies.fate.growth import TOPS
+from rarefeat.workflow.files.schema import SHARE, at_least, column, schema
 
 STEPS, PER_STEP = "steps", "1 / (eta steps)"
 GROWTH = {

@@ -7,8 +7,8 @@ margin, A_i exceeds g in none of m neurons once N is beyond `critical_sample`.
 
 import numpy as np
 
-from rarefeat.config.model import Data
-from rarefeat.core.theory import activation_probability
+from rarefeat.model.theory import activation_probability
+from rarefeat.workflow.config.model import Data
 
 
 def bennett(u: np.ndarray | float) -> np.ndarray | float:

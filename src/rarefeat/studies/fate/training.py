@@ -13,20 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.core.bias import BiasContext
-from rarefeat.core.encoder import attend, pre_activations
-from rarefeat.core.neurons import absolute_cosines
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import Generators, ReducedSimulator, make_simulator
-from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
-from rarefeat.core.training import (
-    Kernel,
-    TrainState,
-    apply_step,
-    initial_state,
-    make_kernel,
-)
-from rarefeat.run.cli_helpers import progress
+from rarefeat.model.bias import BiasContext
+from rarefeat.model.encoder import attend, pre_activations
+from rarefeat.model.neurons import absolute_cosines
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import Generators, ReducedSimulator, make_simulator
+from rarefeat.model.thresholds import HALF_LEARNED, PURE_COSINE
 from rarefeat.studies.fate.config import DecayAndScale, gate
 from rarefeat.studies.fate.draws import (
     CellSettings,
@@ -42,6 +34,14 @@ from rarefeat.studies.fate.growth import (
     summarise_growth,
     top_pairs,
 )
+from rarefeat.train.step import (
+    Kernel,
+    TrainState,
+    apply_step,
+    initial_state,
+    make_kernel,
+)
+from rarefeat.workflow.run.cli_helpers import progress
 
 OPENING_PAIRS = 500
 """Pairs with, and pairs without, the rare feature that gate openings are measured on."""

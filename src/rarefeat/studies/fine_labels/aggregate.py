@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.core.statistics import UNBOUNDED, student_interval
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.statistics import UNBOUNDED, student_interval
 from rarefeat.studies.fine_labels.tables import SUMMARY
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 
 def summary(errors: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from scipy.stats import spearmanr
 
 from rarefeat.claims.estimate import exponent
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import theory
 from rarefeat.studies.fine_labels.config import (
     COARSE,
@@ -19,6 +18,7 @@ from rarefeat.studies.fine_labels.config import (
     Labels,
     fine,
 )
+from rarefeat.workflow.run.job import Job
 
 DIRECT_CLAIMS = {
     "F1-noise": "on_noise",

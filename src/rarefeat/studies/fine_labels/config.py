@@ -5,11 +5,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell, cell
-from rarefeat.config.images import Augmentation, ImageData, ImageTraining, Network
-from rarefeat.config.names import Name, check_name, merge_unique
-from rarefeat.config.section import Distinct, Section
-from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.cells import Cell, cell
+from rarefeat.workflow.config.images import Augmentation, ImageData, ImageTraining, Network
+from rarefeat.workflow.config.names import Name, check_name, merge_unique
+from rarefeat.workflow.config.section import Distinct, Section
+from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
 
 SCALAR, DIRECT, CROSSING, DIGITS = (
     f"fine_labels_{name}" for name in ("scalar", "direct", "crossing", "digits")

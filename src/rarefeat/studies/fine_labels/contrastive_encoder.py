@@ -15,20 +15,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.chain import loop
-from rarefeat.chain.loop import Batch, Change, View
-from rarefeat.core.arms import ARMS
-from rarefeat.core.bias import BiasContext, follow
-from rarefeat.core.encoder import embed, pre_activations
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.neurons import absolute_cosines
-from rarefeat.core.randomness import draw
-from rarefeat.core.simulators import DirectSimulator
-from rarefeat.core.thresholds import PURE_COSINE
-from rarefeat.core.training import Kernel, TrainState, batch_loss, forward, loss_gradient
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.errors import RarefeatError
+from rarefeat.model.arms import ARMS
+from rarefeat.model.bias import BiasContext, follow
+from rarefeat.model.encoder import embed, pre_activations
+from rarefeat.model.neurons import absolute_cosines
+from rarefeat.model.randomness import draw
+from rarefeat.model.simulators import DirectSimulator
+from rarefeat.model.thresholds import PURE_COSINE
 from rarefeat.studies.fine_labels.config import (
     ContrastiveSettings,
     CrossingArm,
@@ -48,6 +42,12 @@ from rarefeat.studies.fine_labels.data import (
 from rarefeat.studies.fine_labels.measure import SAMPLERS
 from rarefeat.studies.fine_labels.metrics import probe_errors
 from rarefeat.studies.fine_labels.scalar_simulator import DIVERGED
+from rarefeat.train import loop
+from rarefeat.train.loop import Batch, Change, View
+from rarefeat.train.step import Kernel, TrainState, batch_loss, forward, loss_gradient
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 class ContrastiveEncoder(NamedTuple):

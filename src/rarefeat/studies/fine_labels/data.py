@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.core.randomness import generator
+from rarefeat.model.randomness import generator
 from rarefeat.studies.fine_labels.config import EasyData, HierarchicalData, Labels
 
 Generators = list[torch.Generator]

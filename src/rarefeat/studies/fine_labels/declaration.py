@@ -10,7 +10,7 @@ from rarefeat.studies.fine_labels.config import (
     Photographs,
     SimulatorComparison,
 )
-from rarefeat.study_kind import (
+from rarefeat.workflow.study_kind import (
     IMAGE_DATA,
     ClaimInputs,
     Figure,

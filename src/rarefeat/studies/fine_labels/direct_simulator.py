@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
 from rarefeat.studies.fine_labels.config import Detectors, EasyData, Learner
 from rarefeat.studies.fine_labels.objective import cross_entropy, fine_tuning
 from rarefeat.studies.fine_labels.scalar_simulator import DIVERGED, DetectorState

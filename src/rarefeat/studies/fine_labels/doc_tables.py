@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from rarefeat.core.statistics import UNBOUNDED, student_interval
+from rarefeat.statistics import UNBOUNDED, student_interval
 from rarefeat.studies.fine_labels.config import RIDGE
 from rarefeat.studies.fine_labels.granularity.aggregate import BASELINE as COARSE_LABELS
 from rarefeat.studies.fine_labels.granularity.aggregate import KINDS

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from rarefeat.figures.labels import INTERVALS, n_of, seeds_of
 from rarefeat.figures.panels import label_ends, panels, plot_lines
 from rarefeat.figures.style import GREY, STYLES, SeriesStyle
-from rarefeat.run.job import Job
 from rarefeat.studies.fine_labels import doc_tables
 from rarefeat.studies.fine_labels.config import RIDGE, FineLabels
+from rarefeat.workflow.run.job import Job
 
 ERROR = (0.0, 1.0)
 """Range of an error."""

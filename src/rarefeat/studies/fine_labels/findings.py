@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.findings import compare, make_findings_page
-from rarefeat.storage.markdown import interval, number, select_rows, single_row, trend_word
 from rarefeat.studies.fine_labels import doc_tables
 from rarefeat.studies.fine_labels.config import FineLabels
+from rarefeat.workflow.files.findings import compare, make_findings_page
+from rarefeat.workflow.files.markdown import interval, number, select_rows, single_row, trend_word
 
 TABLES = ("fine_labels_errors", "fine_labels_crossing", "fine_labels_digits")
 DISTRACTORS = 6

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels import metrics, scalar_simulator, theory
 from rarefeat.studies.fine_labels.config import (
     EasyData,
@@ -23,6 +21,8 @@ from rarefeat.studies.fine_labels.config import (
 )
 from rarefeat.studies.fine_labels.data import DRAWS, draw_easy, draw_hard, streams
 from rarefeat.studies.fine_labels.train import TrainedReplicas, replicas_of
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 SAMPLERS = {"easy": draw_easy, "hard": draw_hard}
 

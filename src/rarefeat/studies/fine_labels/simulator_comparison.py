@@ -7,10 +7,7 @@ easy tests, hard tests, easy test noise, hard test noise.
 
 import torch
 
-from rarefeat.core.randomness import generator
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.randomness import generator
 from rarefeat.studies.fine_labels import direct_simulator, metrics, scalar_simulator
 from rarefeat.studies.fine_labels.config import Detectors, HierarchicalData, Labels, Learner
 from rarefeat.studies.fine_labels.data import (
@@ -23,6 +20,9 @@ from rarefeat.studies.fine_labels.data import (
     superclasses,
 )
 from rarefeat.studies.fine_labels.measure import SAMPLERS
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 CHUNK = 200
 """Samples that the direct simulator processes at once."""

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import CellFile, JobInputs
+from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.studies.fine_labels import scalar_simulator
 from rarefeat.studies.fine_labels.config import COARSE, Detectors, EasyData, Labels, Learner
 from rarefeat.studies.fine_labels.data import (
@@ -22,6 +20,8 @@ from rarefeat.studies.fine_labels.data import (
     superclasses,
 )
 from rarefeat.studies.fine_labels.scalar_simulator import DetectorHistory, DetectorState
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import CellFile, JobInputs
 
 ENDS = ("trained", "tuned")
 """States that a file holds."""

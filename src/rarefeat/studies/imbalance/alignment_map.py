@@ -5,13 +5,13 @@ See liao_imbalanced_features, Figure 1.
 
 import pandas as pd
 
-from rarefeat.config.study import Study
-from rarefeat.core.neurons import absolute_cosines
-from rarefeat.core.simulators import make_simulator
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate
+from rarefeat.model.neurons import absolute_cosines
+from rarefeat.model.simulators import make_simulator
 from rarefeat.studies.imbalance.tables import HEATMAP
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def alignment_map(read: JobInputs, job: Job) -> pd.DataFrame:

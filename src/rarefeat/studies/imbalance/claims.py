@@ -7,8 +7,8 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.config.study import Study
-from rarefeat.run.job import Job
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.run.job import Job
 
 FIGURES = {
     "1": ("aligned_neurons", "figures_1_and_2"),

@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from rarefeat.config.names import Name
-from rarefeat.config.section import Section
-from rarefeat.config.study import Study
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.config.study import Study
 
 
 class Imbalance(Section):

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import mannwhitneyu, ttest_ind
 
-from rarefeat.chain.aggregate import column_bounds, difference_bounds
-from rarefeat.chain.tables import KEYS, METRICS
-from rarefeat.core.statistics import UNBOUNDED, holm
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate
+from rarefeat.stages.aggregate import column_bounds, difference_bounds
+from rarefeat.stages.tables import KEYS, METRICS
+from rarefeat.statistics import UNBOUNDED, holm
 from rarefeat.studies.imbalance.tables import CROSS_CHECK
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.job import Job
 
 # Written before the first run: the chance of one false alarm or more in the whole table.
 LEVEL = 0.01

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from rarefeat.config.names import merge_unique
-from rarefeat.config.study import SHARED_STUDY_KEYS
 from rarefeat.studies.imbalance.config import Imbalance
-from rarefeat.study_kind import (
+from rarefeat.workflow.config.names import merge_unique
+from rarefeat.workflow.config.study import SHARED_STUDY_KEYS
+from rarefeat.workflow.study_kind import (
     PRETRAIN,
     ClaimInputs,
     Figure,

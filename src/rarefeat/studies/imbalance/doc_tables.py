@@ -4,8 +4,8 @@ import math
 
 import pandas as pd
 
-from rarefeat.core.statistics import fraction_interval, student_interval
-from rarefeat.core.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
+from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
+from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.studies.imbalance.declaration import PRINTED_BIAS
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",

@@ -10,9 +10,6 @@ from matplotlib.artist import setp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rarefeat.config.study import Study
-from rarefeat.core.arms import ARMS
-from rarefeat.core.thresholds import HALF_LEARNED
 from rarefeat.figures.labels import (
     EPS,
     INTERVALS,
@@ -48,8 +45,11 @@ from rarefeat.figures.style import (
     assign_styles,
     sequential_styles,
 )
-from rarefeat.run.job import Job
+from rarefeat.model.arms import ARMS
+from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.studies.imbalance.doc_tables import bias_levels
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)

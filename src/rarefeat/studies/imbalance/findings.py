@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from rarefeat.core.statistics import fraction_interval
-from rarefeat.core.thresholds import HALF_LEARNED
-from rarefeat.storage.findings import count_text, enumerate_words, make_findings_page
-from rarefeat.storage.markdown import interval, number, select_rows, single_row, trend_word
+from rarefeat.model.thresholds import HALF_LEARNED
+from rarefeat.statistics import fraction_interval
 from rarefeat.studies.imbalance import doc_tables
 from rarefeat.studies.imbalance.config import Imbalance
+from rarefeat.workflow.files.findings import count_text, enumerate_words, make_findings_page
+from rarefeat.workflow.files.markdown import interval, number, select_rows, single_row, trend_word
 
 TABLES = (
     "confirmation_fates",

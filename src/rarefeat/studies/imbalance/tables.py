@@ -2,8 +2,8 @@
 
 import pandera.pandas as pa
 
-from rarefeat.chain.tables import KEYS, METRICS, SEED
-from rarefeat.storage.schema import SHARE, at_least, column, schema
+from rarefeat.stages.tables import KEYS, METRICS, SEED
+from rarefeat.workflow.files.schema import SHARE, at_least, column, schema
 
 LIAO = "liao_imbalanced_features"
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.run.job import Job
 from rarefeat.studies.learners.config import LearnerStudies
 from rarefeat.studies.learners.lockout import outcomes, thresholds
+from rarefeat.workflow.run.job import Job
 
 CONTRASTS = {
     "B-threshold": "linear",

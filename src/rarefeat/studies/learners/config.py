@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell, cell
-from rarefeat.config.model import Arm, Data, Training, one_of
-from rarefeat.config.names import Name
-from rarefeat.config.section import Distinct, Section
-from rarefeat.config.seeds import SeedSettings
-from rarefeat.laboratory.choices import BUILT_IN
+from rarefeat.train.choices import BUILT_IN
+from rarefeat.workflow.config.cells import Cell, cell
+from rarefeat.workflow.config.model import Arm, Data, Training, one_of
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Distinct, Section
+from rarefeat.workflow.config.seeds import SeedSettings
 
 Option = bool | int | float | str
 PAIRS = "returning", "fresh"

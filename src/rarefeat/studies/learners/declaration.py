@@ -1,8 +1,8 @@
 """Declaration of the study of learners: stages, tables, figures, page and claims."""
 
-from rarefeat.config.study import SHARED_TRAINING_KEYS
 from rarefeat.studies.learners.config import LearnerStudies, LearnerStudy
-from rarefeat.study_kind import (
+from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS
+from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
     Page,

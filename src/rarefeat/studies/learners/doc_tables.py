@@ -4,8 +4,8 @@ import pandas as pd
 
 from rarefeat.claims.estimate import estimate_mean
 from rarefeat.claims.verdict import PAIRED, confidence_bounds
-from rarefeat.core.statistics import fraction_interval
-from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
+from rarefeat.model.thresholds import HALF_LEARNED, PURE_COSINE
+from rarefeat.statistics import fraction_interval
 
 
 def compare_late_learners(*tables: pd.DataFrame) -> pd.DataFrame:

@@ -7,12 +7,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rarefeat.core.statistics import student_interval
 from rarefeat.figures.labels import EPS
 from rarefeat.figures.panels import panels
 from rarefeat.figures.style import GREY, QUALITATIVE
-from rarefeat.run.job import Job
+from rarefeat.statistics import student_interval
 from rarefeat.studies.learners.findings import PAPER, describe_learner, side
+from rarefeat.workflow.run.job import Job
 
 LOOKS = {
     ("returning", "readout"): {"color": QUALITATIVE[0], "marker": "o", "offset": -0.24},

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.findings import count_text, enumerate_words, make_findings_page
-from rarefeat.storage.markdown import records, select_rows
 from rarefeat.studies.learners import doc_tables
 from rarefeat.studies.learners.config import LearnerStudies
+from rarefeat.workflow.files.findings import count_text, enumerate_words, make_findings_page
+from rarefeat.workflow.files.markdown import records, select_rows
 
 TABLES = ("learner_frequencies", "learner_shares")
 PAPER = "infonce"

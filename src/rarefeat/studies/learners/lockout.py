@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from rarefeat.config.model import Data
-from rarefeat.core.statistics import fraction_interval
-from rarefeat.core.thresholds import HALF_LEARNED
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.model.thresholds import HALF_LEARNED
+from rarefeat.statistics import fraction_interval
 from rarefeat.studies.learners.tables import FREQUENCIES, LEARNERS
+from rarefeat.workflow.config.model import Data
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 LEARNED_SHARE = 0.5
 """R^2 of the rare features in units of the frequent ones' from which they count as learned."""

@@ -4,18 +4,18 @@ from typing import Any
 
 import pandas as pd
 
-from rarefeat.config.model import Data, Training
-from rarefeat.core.training import replicas_per_batch
-from rarefeat.laboratory.readout import measure_learners
-from rarefeat.laboratory.training import (
+from rarefeat.studies.learners.config import LearnerChoice
+from rarefeat.train.learners import (
     Learner,
     PairSource,
     train_learners,
     untrained_learners,
 )
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.studies.learners.config import LearnerChoice
+from rarefeat.train.readout import measure_learners
+from rarefeat.train.step import replicas_per_batch
+from rarefeat.workflow.config.model import Data, Training
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 BALANCED = 1.0
 """eps_min at which all features are as frequent."""

@@ -2,7 +2,7 @@
 
 import pandera.pandas as pa
 
-from rarefeat.storage.schema import SHARE, at_least, column, schema
+from rarefeat.workflow.files.schema import SHARE, at_least, column, schema
 
 FLAG = pa.Check.isin([0.0, 1.0])
 LEARNER = {"learner": column(str, None, unit="", description="name of the learner in the config")}

@@ -6,14 +6,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rarefeat.chain.aggregate import column_bounds, paired_interval
-from rarefeat.chain.tables import PAIRED
-from rarefeat.config.images import ImageArm, ImageStudy
-from rarefeat.core.statistics import student_interval
 from rarefeat.images.evaluation import group_metrics
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.stages.aggregate import column_bounds, paired_interval
+from rarefeat.stages.tables import PAIRED
+from rarefeat.statistics import student_interval
 from rarefeat.studies.long_tail.tables import (
     GROUPS,
     IMAGE_KEYS,
@@ -24,6 +20,10 @@ from rarefeat.studies.long_tail.tables import (
     PROBES,
     VALUES,
 )
+from rarefeat.workflow.config.images import ImageArm, ImageStudy
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 DENSE = tuple(ImageArm(arm="dense").model_dump().values())
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.config.images import ImageArm
-from rarefeat.run.job import Job
+from rarefeat.workflow.config.images import ImageArm
+from rarefeat.workflow.run.job import Job
 
 KEYS = list(ImageArm.model_fields)
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from pydantic import Field
 
-from rarefeat.config.images import ImageStudy
-from rarefeat.config.names import Name
-from rarefeat.config.section import Section
-from rarefeat.config.study import inherit_defaults
+from rarefeat.workflow.config.images import ImageStudy
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.config.study import inherit_defaults
 
 
 class LongTail(Section):

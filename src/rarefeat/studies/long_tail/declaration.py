@@ -1,7 +1,7 @@
 """Outputs of the study of long-tailed images."""
 
 from rarefeat.studies.long_tail.config import LongTail, inherit
-from rarefeat.study_kind import (
+from rarefeat.workflow.study_kind import (
     IMAGE_PRETRAIN,
     IMAGE_PROBE,
     ClaimInputs,

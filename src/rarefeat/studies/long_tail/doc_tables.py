@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from rarefeat.chain.aggregate import column_bounds, paired_interval
-from rarefeat.chain.tables import PAIRED
-from rarefeat.config.images import ImageArm
-from rarefeat.core.statistics import minimum_detectable_mean, student_interval
 from rarefeat.figures.labels import quantity
+from rarefeat.stages.aggregate import column_bounds, paired_interval
+from rarefeat.stages.tables import PAIRED
+from rarefeat.statistics import minimum_detectable_mean, student_interval
 from rarefeat.studies.long_tail import staged_protocol
 from rarefeat.studies.long_tail.paper_values import printed_gain
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS, VALUES
+from rarefeat.workflow.config.images import ImageArm
 
 METRICS = ["accuracy", "delta_20"]
 JUDGED = [

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.chain.tables import PAIRED
-from rarefeat.config.images import ImageArm
 from rarefeat.figures.labels import INTERVALS, KEY_WORDS, arm_name, n_of
 from rarefeat.figures.panels import (
     ESTIMATED,
@@ -16,7 +14,9 @@ from rarefeat.figures.panels import (
     plot_points,
 )
 from rarefeat.figures.style import MASKED, SeriesStyle, sequential_styles
-from rarefeat.run.job import Job
+from rarefeat.stages.tables import PAIRED
+from rarefeat.workflow.config.images import ImageArm
+from rarefeat.workflow.run.job import Job
 
 METRICS = {
     "accuracy": "accuracy",

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.figures.labels import arm_name
-from rarefeat.run.job import Job
-from rarefeat.storage.findings import (
+from rarefeat.studies.long_tail import doc_tables
+from rarefeat.studies.long_tail.config import LongTail
+from rarefeat.studies.long_tail.paper_values import printed_gain
+from rarefeat.workflow.files.findings import (
     count_text,
     enumerate_words,
     format_findings,
     reduce_tables,
 )
-from rarefeat.storage.markdown import interval, records, select_rows
-from rarefeat.studies.long_tail import doc_tables
-from rarefeat.studies.long_tail.config import LongTail
-from rarefeat.studies.long_tail.paper_values import printed_gain
+from rarefeat.workflow.files.markdown import interval, records, select_rows
+from rarefeat.workflow.run.job import Job
 
 TABLES = ("table2",)
 

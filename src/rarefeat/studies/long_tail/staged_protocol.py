@@ -35,12 +35,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from rarefeat.config.images import ImageArm
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.statistics import required_sample_size, student_interval
-from rarefeat.run.cli_helpers import run_main
-from rarefeat.run.metadata import read_table_and_origin
-from rarefeat.storage.sealed_files import write_file
+from rarefeat.errors import RarefeatError
+from rarefeat.statistics import required_sample_size, student_interval
+from rarefeat.workflow.config.images import ImageArm
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.run.cli_helpers import run_main
+from rarefeat.workflow.run.metadata import read_table_and_origin
 
 RECIPE = "config/cifar10_two_cores.yaml"
 FORMER = "cifar10_regime_1000"

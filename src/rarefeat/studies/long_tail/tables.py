@@ -2,8 +2,8 @@
 
 import pandera.pandas as pa
 
-from rarefeat.chain.tables import CORE, INTERVAL, PAIRED, SEED
-from rarefeat.storage.schema import (
+from rarefeat.stages.tables import CORE, INTERVAL, PAIRED, SEED
+from rarefeat.workflow.files.schema import (
     SHARE,
     at_least,
     column,

@@ -3,19 +3,19 @@
 import pandas as pd
 from torch import Tensor
 
-from rarefeat.config.cells import Cell
-from rarefeat.config.study import Study
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.neurons import absolute_cosines, lucky_neurons, ordinary_neurons
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.thresholds import GAMMA, PURE_COSINE
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate
+from rarefeat.errors import RarefeatError
+from rarefeat.model.neurons import absolute_cosines, lucky_neurons, ordinary_neurons
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.thresholds import GAMMA, PURE_COSINE
 from rarefeat.studies.scaling.config import Scaling
 from rarefeat.studies.scaling.exponent_bounds import trained_cells
 from rarefeat.studies.scaling.tables import SCALING
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.DataFrame:

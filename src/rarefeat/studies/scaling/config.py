@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from rarefeat.config.model import Arm, Data, Training
-from rarefeat.config.section import Distinct, Section, format_validation_error
-from rarefeat.config.seeds import SeedsPerBlock
-from rarefeat.config.study import SHARED_TRAINING_KEYS, Grid, Study, merge_configs
-from rarefeat.core.errors import RarefeatError
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.config.section import Distinct, Section, format_validation_error
+from rarefeat.workflow.config.seeds import SeedsPerBlock
+from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS, Grid, Study, merge_configs
 
 
 class Scaling(Section):

@@ -1,8 +1,16 @@
 """Outputs of the scaling study."""
 
-from rarefeat.config.cells import cell_paths
 from rarefeat.studies.scaling.config import Scaling, inherit
-from rarefeat.study_kind import PRETRAIN, Figure, Page, StudyKind, StudyOutputs, Table, table_from
+from rarefeat.workflow.config.cells import cell_paths
+from rarefeat.workflow.study_kind import (
+    PRETRAIN,
+    Figure,
+    Page,
+    StudyKind,
+    StudyOutputs,
+    Table,
+    table_from,
+)
 
 
 def build_outputs(section: Scaling) -> StudyOutputs:
@@ -51,8 +59,8 @@ def encoders_of_large_sets(section: Scaling, lucky_sets: str) -> list[str]:
     it only plans, for a report also from a table that is not.
     """
     # Planning does not need pandas, so it is imported here.
-    from rarefeat.storage.sealed_files import read_table
     from rarefeat.studies.scaling.exponent_bounds import trained_cells
+    from rarefeat.workflow.files.sealed_files import read_table
 
     studies = section.studies()
     return [

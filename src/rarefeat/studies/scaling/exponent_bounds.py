@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from rarefeat.config.cells import Cell
-from rarefeat.core.thresholds import GAMMA
+from rarefeat.model.thresholds import GAMMA
 from rarefeat.studies.scaling.config import Scaling
+from rarefeat.workflow.config.cells import Cell
 
 
 class ExponentBound(NamedTuple):

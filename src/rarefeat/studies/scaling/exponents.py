@@ -7,10 +7,10 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import ndtri, stdtrit
 
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate
 from rarefeat.studies.scaling.exponent_bounds import bounds
 from rarefeat.studies.scaling.tables import SCALING_EXPONENTS
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.job import Job
 
 
 def power_law(d: np.ndarray, estimate: np.ndarray, error: np.ndarray) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points
 from rarefeat.figures.style import STYLES
-from rarefeat.run.job import Job
+from rarefeat.workflow.run.job import Job
 
 QUANTITIES = {
     "lucky_probability": "lucky neurons",

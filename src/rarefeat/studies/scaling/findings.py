@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.findings import enumerate_words, make_findings_page
-from rarefeat.storage.markdown import select_rows
 from rarefeat.studies.scaling import doc_tables
 from rarefeat.studies.scaling.config import Scaling
+from rarefeat.workflow.files.findings import enumerate_words, make_findings_page
+from rarefeat.workflow.files.markdown import select_rows
 
 TABLES = ("scaling_exponents",)
 NAMES = {

@@ -12,13 +12,13 @@ import torch
 from scipy.special import betaincinv, ndtri
 from torch import Tensor
 
-from rarefeat.core.randomness import generator
-from rarefeat.core.thresholds import GAMMA
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate
+from rarefeat.model.randomness import generator
+from rarefeat.model.thresholds import GAMMA
 from rarefeat.studies.scaling.config import Scaling
 from rarefeat.studies.scaling.tables import LUCKY_SETS
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
 
 # Numbers drawn at a time: a chunk and its intermediate tensors stay in the cache.
 CHUNK = 1 << 18

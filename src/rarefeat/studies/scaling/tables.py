@@ -2,8 +2,8 @@
 
 import pandera.pandas as pa
 
-from rarefeat.chain.tables import CORE, SEED
-from rarefeat.storage.schema import SHARE, at_least, column, schema
+from rarefeat.stages.tables import CORE, SEED
+from rarefeat.workflow.files.schema import SHARE, at_least, column, schema
 
 SIZES = {
     "d": column(

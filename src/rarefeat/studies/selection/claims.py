@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.run.job import Job
 from rarefeat.studies.selection import model_diagnostics
 from rarefeat.studies.selection.config import DIGITS, Selection
 from rarefeat.studies.selection.critical_frequency import (
@@ -15,6 +14,7 @@ from rarefeat.studies.selection.critical_frequency import (
     learned_matrix,
 )
 from rarefeat.studies.selection.paired_changes import changes_from_dense
+from rarefeat.workflow.run.job import Job
 
 MIN_REPLICAS = 5
 """Replicas with a neuron to find that an AUC needs at least."""

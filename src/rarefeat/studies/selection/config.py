@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Arms, Cell
-from rarefeat.config.model import Data, Training, Views
-from rarefeat.config.names import Name, merge_unique
-from rarefeat.config.ranges import Range
-from rarefeat.config.section import Distinct, Section, check_distinct
-from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
-from rarefeat.config.study import SHARED_TRAINING_KEYS, share_defaults
+from rarefeat.workflow.config.cells import Arms, Cell
+from rarefeat.workflow.config.model import Data, Training, Views
+from rarefeat.workflow.config.names import Name, merge_unique
+from rarefeat.workflow.config.ranges import Range
+from rarefeat.workflow.config.section import Distinct, Section, check_distinct
+from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS, share_defaults
 
 Score = Literal[
     "norm",

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from rarefeat.core.logistic_fit import fit_logistic
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.model.logistic_fit import fit_logistic
 from rarefeat.studies.selection.tables import SELECTION_STEPS
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 BELOW, AMONG, ABOVE = "below", "among", "above"
 

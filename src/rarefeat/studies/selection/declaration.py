@@ -1,7 +1,7 @@
 """Declaration of the study of selection: its stages, tables, figures, page and claims."""
 
 from rarefeat.studies.selection.config import DIGITS, Digits, InterventionSweep, Selection, inherit
-from rarefeat.study_kind import (
+from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
     Page,

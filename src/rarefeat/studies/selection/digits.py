@@ -14,16 +14,16 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.core.activation_moments import Moments, batch_moments, update_running_moments
-from rarefeat.core.batch_invariant import matmul
-from rarefeat.core.pruning import mask_smallest
-from rarefeat.core.randomness import generator
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.activation_moments import Moments, batch_moments, update_running_moments
+from rarefeat.model.batch_invariant import matmul
+from rarefeat.model.pruning import mask_smallest
+from rarefeat.model.randomness import generator
 from rarefeat.studies.selection.config import Perceptron
 from rarefeat.studies.selection.scores import compute_score
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 SIDE, CLASSES = 8, 10
 Parameters = list[Tensor]

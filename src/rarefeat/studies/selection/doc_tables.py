@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.claim import RANGES
-from rarefeat.core.statistics import UNBOUNDED, student_interval
+from rarefeat.statistics import UNBOUNDED, student_interval
 from rarefeat.studies.selection import model_diagnostics
 from rarefeat.studies.selection.claims import MIN_REPLICAS
 from rarefeat.studies.selection.critical_frequency import AMONG

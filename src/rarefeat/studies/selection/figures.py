@@ -35,11 +35,11 @@ from rarefeat.figures.style import (
     SeriesStyle,
     sequential_styles,
 )
-from rarefeat.run.job import Job
 from rarefeat.studies.selection.config import Selection
 from rarefeat.studies.selection.critical_frequency import AMONG
 from rarefeat.studies.selection.doc_tables import digits_changes, masks
 from rarefeat.studies.selection.paired_changes import share_of
+from rarefeat.workflow.run.job import Job
 
 HELP_NAMES = {
     "dense": "as trained",

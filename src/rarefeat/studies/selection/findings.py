@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.figures.labels import arm_name
-from rarefeat.storage.findings import compare, make_findings_page
-from rarefeat.storage.markdown import interval, number, records, select_rows, single_row
 from rarefeat.studies.selection import doc_tables
 from rarefeat.studies.selection.config import Selection
+from rarefeat.workflow.files.findings import compare, make_findings_page
+from rarefeat.workflow.files.markdown import interval, number, records, select_rows, single_row
 
 TABLES = ("selection_scores_at_end", "selection_masks", "selection_steps", "selection_law_errors")
 PRIMARY = {"point": "share=0.2", "eps_min": 0.7}

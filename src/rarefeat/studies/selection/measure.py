@@ -4,24 +4,24 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.chain.critical_frequency import TrainingPoint
-from rarefeat.config.model import Data, Training
-from rarefeat.core.divergence import diverged
-from rarefeat.core.encoder import attend, embed, pre_activations
-from rarefeat.core.linear_probe import linear_probe
-from rarefeat.core.neurons import absolute_cosines, alignment_metrics, minority_overlap
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import aggregated_sign, latent_pairs, regression_target
-from rarefeat.core.theory import activation_probability
-from rarefeat.core.thresholds import HALF_LEARNED, PURE_COSINE
-from rarefeat.core.training import replicas_per_batch
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.divergence import diverged
+from rarefeat.model.encoder import attend, embed, pre_activations
+from rarefeat.model.linear_probe import linear_probe
+from rarefeat.model.neurons import absolute_cosines, alignment_metrics, minority_overlap
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import aggregated_sign, latent_pairs, regression_target
+from rarefeat.model.theory import activation_probability
+from rarefeat.model.thresholds import HALF_LEARNED, PURE_COSINE
+from rarefeat.stages.critical_frequency import TrainingPoint
 from rarefeat.studies.selection.config import SCORES, Intervention, LatinHypercube, point_of
 from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.scores import compute_score, evaluate_score
 from rarefeat.studies.selection.training import ArmReplicas, ScoredState, train
+from rarefeat.train.step import replicas_per_batch
+from rarefeat.workflow.config.model import Data, Training
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 CHUNK = 500
 """Samples that are embedded at once."""

@@ -6,10 +6,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rarefeat.chain import critical_frequency
-from rarefeat.core.logistic_fit import LogisticFit, fit_logistic
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.model.logistic_fit import LogisticFit, fit_logistic
+from rarefeat.stages import critical_frequency
 from rarefeat.studies.selection.config import InterventionSweep, point_of
 from rarefeat.studies.selection.critical_frequency import (
     estimate_critical_frequency,
@@ -17,6 +15,8 @@ from rarefeat.studies.selection.critical_frequency import (
 )
 from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.tables import SELECTION_FATE, SELECTION_LAW
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 
 def replica_margins(

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import torch
 
-from rarefeat.chain.critical_frequency import TrainingPoint
-from rarefeat.config.cells import Cell
-from rarefeat.config.model import Data, Training
-from rarefeat.config.ranges import Range
-from rarefeat.core.randomness import generator
+from rarefeat.model.randomness import generator
+from rarefeat.stages.critical_frequency import TrainingPoint
 from rarefeat.studies.selection.config import LatinHypercube
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.model import Data, Training
+from rarefeat.workflow.config.ranges import Range
 
 INTEGERS = ("L", "d", "d1", "m")
 """Parameters that are rounded to integers."""
@@ -19,7 +19,7 @@ INTEGERS = ("L", "d", "d1", "m")
 def hypercube(
     draws: str, seed: int, regimes: int, ranges: Mapping[str, Range]
 ) -> dict[str, list[float]]:
-    """Draw a Latin hypercube: the values of `config.ranges.latin_hypercube`, by torch."""
+    """Draw a Latin hypercube: the values of `workflow.config.ranges.latin_hypercube`, by torch."""
     columns = {}
     for name, interval in ranges.items():
         random = generator(draws, seed, name)

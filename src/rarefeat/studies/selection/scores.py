@@ -7,8 +7,8 @@ steps. A rule prunes the lowest scores first. Definitions and reasons: docs/meth
 import torch
 from torch import Tensor
 
-from rarefeat.core.activation_moments import Moments
-from rarefeat.core.theory_metrics import auc_of_smaller_norm
+from rarefeat.model.activation_moments import Moments
+from rarefeat.model.theory_metrics import auc_of_smaller_norm
 
 SILENT_LAST = torch.finfo(torch.float32).max
 """Score of a silent neuron under rules that are not defined for it."""

@@ -1,4 +1,4 @@
-"""The interventions of a sweep, as arms of the training loop (chain/loop.py).
+"""The interventions of a sweep, as arms of the training loop (train/loop.py).
 
 Purposes of the random streams, in the namespace `draws`: train, those of `PairSource`, revived.
 """
@@ -9,30 +9,30 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.chain import loop
-from rarefeat.chain.critical_frequency import TrainingPoint
-from rarefeat.chain.loop import Change, PairSource, View
-from rarefeat.config.model import Training
-from rarefeat.core import arms as rules
-from rarefeat.core.activation_moments import Moments
-from rarefeat.core.batch_invariant import matmul
-from rarefeat.core.bias import BiasContext, follow
-from rarefeat.core.encoder import embed
-from rarefeat.core.neurons import absolute_cosines, feature_share
-from rarefeat.core.pruning import mask_smallest
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import (
+from rarefeat.model import arms as rules
+from rarefeat.model.activation_moments import Moments
+from rarefeat.model.batch_invariant import matmul
+from rarefeat.model.bias import BiasContext, follow
+from rarefeat.model.encoder import embed
+from rarefeat.model.neurons import absolute_cosines, feature_share
+from rarefeat.model.pruning import mask_smallest
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import (
     Generators,
     ReducedSimulator,
     chi_variables,
     robust_cholesky,
     standard_normals,
 )
-from rarefeat.core.sparse_coding import frequencies, latent_pairs
-from rarefeat.core.theory import activation_probability
-from rarefeat.core.training import TrainState, batch_loss
+from rarefeat.model.sparse_coding import frequencies, latent_pairs
+from rarefeat.model.theory import activation_probability
+from rarefeat.stages.critical_frequency import TrainingPoint
 from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.scores import SILENT_LAST, compute_score, effective_rate
+from rarefeat.train import loop
+from rarefeat.train.loop import Change, PairSource, View
+from rarefeat.train.step import TrainState, batch_loss
+from rarefeat.workflow.config.model import Training
 
 CORE_RULES = {
     "norm": rules.mask_smallest_norms,

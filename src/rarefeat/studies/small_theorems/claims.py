@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.run.job import Job
+from rarefeat.workflow.run.job import Job
 
 Values = Callable[..., pd.Series]
 """Maps a quantity, and maybe a place and a column, to values by seed."""

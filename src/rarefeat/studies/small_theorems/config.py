@@ -4,11 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rarefeat.config.cells import Cell, cell
-from rarefeat.config.model import Data, Training
-from rarefeat.config.names import Name
-from rarefeat.config.section import Distinct, Section
-from rarefeat.config.seeds import SeedSettings
+from rarefeat.workflow.config.cells import Cell, cell
+from rarefeat.workflow.config.model import Data, Training
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Distinct, Section
+from rarefeat.workflow.config.seeds import SeedSettings
 
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]

@@ -1,8 +1,8 @@
 """Declaration of the small theorems: one table of all their numbers, a figure, a page."""
 
-from rarefeat.config.study import SHARED_TRAINING_KEYS
 from rarefeat.studies.small_theorems.config import SmallTheorems
-from rarefeat.study_kind import (
+from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS
+from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
     Page,

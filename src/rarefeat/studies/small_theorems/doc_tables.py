@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from rarefeat.core.statistics import student_interval
+from rarefeat.statistics import student_interval
 
 
 def summarise_theorems(table: pd.DataFrame) -> pd.DataFrame:

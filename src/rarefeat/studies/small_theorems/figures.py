@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import ESTIMATED, add_legend, panels, plot_points
 from rarefeat.figures.style import GREY, STYLES
-from rarefeat.run.job import Job
+from rarefeat.workflow.run.job import Job
 
 LOSSES = {"loss": "spurious bits independent", "loss_tied": "one spurious bit is tied"}
 SPURIOUS = {

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.storage.findings import make_findings_page
-from rarefeat.storage.markdown import interval, number, select_rows, single_row
 from rarefeat.studies.small_theorems import doc_tables
 from rarefeat.studies.small_theorems.config import SmallTheorems
+from rarefeat.workflow.files.findings import make_findings_page
+from rarefeat.workflow.files.markdown import interval, number, select_rows, single_row
 
 TABLES = ("theorem_means",)
 

@@ -9,18 +9,18 @@ import math
 import torch
 from torch import Tensor
 
-from rarefeat.chain.pretrain import TrainedEncoder, pretrain
-from rarefeat.chain.synthesise import synthesise
-from rarefeat.config.model import Arm, Training
-from rarefeat.core import stream_names
-from rarefeat.core.neurons import lucky_neurons
-from rarefeat.core.randomness import make_generators
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import frequencies
-from rarefeat.core.theory import stage1_growth
+from rarefeat.model import stream_names
+from rarefeat.model.neurons import lucky_neurons
+from rarefeat.model.randomness import make_generators
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import frequencies
+from rarefeat.model.theory import stage1_growth
+from rarefeat.stages.synthesise import synthesise
 from rarefeat.studies.small_theorems.config import TrainedStages
 from rarefeat.studies.small_theorems.result_rows import ResultRow
+from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.workflow.config.model import Arm, Training
 
 
 def printed_growth(problem: TrainedStages, eps: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.core.randomness import generator
+from rarefeat.model.randomness import generator
 from rarefeat.studies.small_theorems.config import (
     Gaussians,
     GradientFeatures,

@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rarefeat.core.randomness import generator
-from rarefeat.core.recorded_steps import log_spaced
+from rarefeat.model.randomness import generator
+from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.studies.small_theorems.config import InputStructure
 from rarefeat.studies.small_theorems.result_rows import ResultRow
 

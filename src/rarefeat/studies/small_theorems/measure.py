@@ -1,7 +1,5 @@
 """The stage of the small theorems: one function for each, by name."""
 
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.small_theorems import (
     first_stages,
     gradient_features,
@@ -16,6 +14,8 @@ from rarefeat.studies.small_theorems.config import (
     ParityInContext,
     TrainedStages,
 )
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 MEASURES = {
     "invariant_features": (HiddenBits, invariant_features.measure),

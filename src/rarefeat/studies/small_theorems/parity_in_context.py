@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from rarefeat.core.randomness import generator
+from rarefeat.model.randomness import generator
 from rarefeat.studies.small_theorems.config import ParityInContext
 from rarefeat.studies.small_theorems.result_rows import ResultRow
 

@@ -2,7 +2,7 @@
 
 import pandera.pandas as pa
 
-from rarefeat.storage.schema import (
+from rarefeat.workflow.files.schema import (
     at_least,
     column,
     format_descriptions,

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from rarefeat.config.names import Name, merge_unique, suggest
-from rarefeat.config.section import Distinct, Section, format_validation_error
-from rarefeat.config.study import Study, merge_configs
+from rarefeat.workflow.config.names import Name, merge_unique, suggest
+from rarefeat.workflow.config.section import Distinct, Section, format_validation_error
+from rarefeat.workflow.config.study import Study, merge_configs
 
 Role = Literal["stages", "T1_d1", "T1_eta", "T1_d", "T1_C", "T5", "pruning", "phase"]
 

@@ -1,8 +1,8 @@
 """Outputs and inputs of the claims of the theory."""
 
-from rarefeat.config.study import SHARED_STUDY_KEYS
 from rarefeat.studies.theory.config import HISTORY, Theory
-from rarefeat.study_kind import (
+from rarefeat.workflow.config.study import SHARED_STUDY_KEYS
+from rarefeat.workflow.study_kind import (
     PRETRAIN,
     ClaimInputs,
     Figure,

@@ -8,9 +8,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from rarefeat.config.study import Study
-from rarefeat.core.theory import stage1_growth
-from rarefeat.core.thresholds import HALF_LEARNED
 from rarefeat.figures.labels import (
     EPS,
     INTERVALS,
@@ -29,9 +26,12 @@ from rarefeat.figures.panels import (
     set_y_range,
 )
 from rarefeat.figures.style import STYLES, SeriesStyle, sequential_styles
-from rarefeat.run.job import Job
-from rarefeat.storage.findings import enumerate_words
+from rarefeat.model.theory import stage1_growth
+from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.studies.theory.config import TheoryStudy
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.findings import enumerate_words
+from rarefeat.workflow.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
 ALPHA = 0.1

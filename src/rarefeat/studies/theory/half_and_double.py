@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import pandas as pd
 from scipy.stats import binomtest
 
-from rarefeat.core.statistics import fraction_interval
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
+from rarefeat.statistics import fraction_interval
 from rarefeat.studies.theory.config import Theory
 from rarefeat.studies.theory.tables import HALF_AND_DOUBLE
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 
 def half_and_double(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from rarefeat.chain.milestones import milestones
-from rarefeat.config.study import Study
-from rarefeat.core.divergence import diverged
-from rarefeat.core.randomness import generator
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate
+from rarefeat.model.divergence import diverged
+from rarefeat.model.randomness import generator
+from rarefeat.stages.milestones import milestones
 from rarefeat.studies.theory.tables import MILESTONE_ROWS
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def read_milestones(read: JobInputs, job: Job) -> pd.DataFrame:

@@ -13,22 +13,22 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.config.model import Data, Training
-from rarefeat.config.study import Study
-from rarefeat.core.arms import PruningContext, mask_oracle_all
-from rarefeat.core.batch_invariant import matmul
-from rarefeat.core.contrastive import probabilities, weight_gradient_coefficients
-from rarefeat.core.encoder import attend, embed, pre_activations
-from rarefeat.core.neurons import absolute_cosines, ordinary_neurons
-from rarefeat.core.randomness import generator
-from rarefeat.core.simulators import make_simulator
-from rarefeat.core.sparse_coding import aggregated_sign, frequencies, latent_pairs
-from rarefeat.core.theory import activation_probability
-from rarefeat.core.thresholds import PURE_COSINE
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate
+from rarefeat.model.arms import PruningContext, mask_oracle_all
+from rarefeat.model.batch_invariant import matmul
+from rarefeat.model.contrastive import probabilities, weight_gradient_coefficients
+from rarefeat.model.encoder import attend, embed, pre_activations
+from rarefeat.model.neurons import absolute_cosines, ordinary_neurons
+from rarefeat.model.randomness import generator
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import aggregated_sign, frequencies, latent_pairs
+from rarefeat.model.theory import activation_probability
+from rarefeat.model.thresholds import PURE_COSINE
 from rarefeat.studies.theory.tables import ONE_STEP_ROWS
+from rarefeat.workflow.config.model import Data, Training
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 BATCHES = 100
 

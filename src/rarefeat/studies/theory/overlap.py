@@ -8,14 +8,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.config.study import Study
-from rarefeat.core.recorded_steps import log_spaced
-from rarefeat.core.statistics import student_interval
-from rarefeat.core.thresholds import ALIGNED_COSINE
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
-from rarefeat.storage.schema import validate
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.thresholds import ALIGNED_COSINE
+from rarefeat.statistics import student_interval
 from rarefeat.studies.theory.tables import OVERLAP
+from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.schema import validate
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.claims.tables import CHANGES_FOUND
-from rarefeat.run.job import Job
-from rarefeat.storage.markdown import row
 from rarefeat.studies.theory.config import Theory
+from rarefeat.workflow.files.markdown import row
+from rarefeat.workflow.run.job import Job
 
 
 def sensitivity(table: pd.DataFrame, theory: Theory) -> list[str]:

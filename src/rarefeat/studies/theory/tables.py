@@ -2,8 +2,8 @@
 
 import pandera.pandas as pa
 
-from rarefeat.chain.tables import INTERVAL, KEYS, MILESTONES, POINT, SEED
-from rarefeat.storage.schema import (
+from rarefeat.stages.tables import INTERVAL, KEYS, MILESTONES, POINT, SEED
+from rarefeat.workflow.files.schema import (
     SHARE,
     at_least,
     column,

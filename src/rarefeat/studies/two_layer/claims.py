@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Emergence
+from rarefeat.workflow.run.job import Job
 
 STUDY = "emergence"
 FIRST_STAIR = theory.staircase(*theory.parity_counts(5, 0.5), 1)

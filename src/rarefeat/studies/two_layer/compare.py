@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import pandas as pd
 from scipy.special import stdtrit
 
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Emergence
 from rarefeat.studies.two_layer.paper_values import PRINTED, PaperTable
 from rarefeat.studies.two_layer.tables import TWO_LAYER_CLOSED_FORMS, TWO_LAYER_SUMMARY
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 KEYS = ["setting", "arm", "step", "quantity"]
 

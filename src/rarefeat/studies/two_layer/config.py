@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.config.cells import Cell, cell
-from rarefeat.config.names import Name
-from rarefeat.config.section import Section
-from rarefeat.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.cells import Cell, cell
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
 
 Labels = Literal["parity", "majority", "interval", "codes", "hypercube"]
 Method = Literal["network", "ntk", "random_features", "one_step", "one_step_rescaled", "two_step"]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
+from rarefeat.errors import RarefeatError
+from rarefeat.model.randomness import generator
 from rarefeat.studies.two_layer.config import Problem
 
 REDRAWS = 64

@@ -1,8 +1,8 @@
 """Declaration of the study of two-layer networks: stages, tables, figures and pages."""
 
-from rarefeat.config.names import merge_unique
 from rarefeat.studies.two_layer.config import Emergence, Search, Setting, TwoLayer, inherit
-from rarefeat.study_kind import (
+from rarefeat.workflow.config.names import merge_unique
+from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
     Page,

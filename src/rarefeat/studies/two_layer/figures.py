@@ -18,11 +18,11 @@ from rarefeat.figures.panels import (
     plot_lines,
 )
 from rarefeat.figures.style import COLUMN, GREY, PAGE, STYLES, SeriesStyle, sequential_styles
-from rarefeat.run.job import Job
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.compare import compared
 from rarefeat.studies.two_layer.config import Problem, Setting
 from rarefeat.studies.two_layer.paper_values import COLUMNS
+from rarefeat.workflow.run.job import Job
 
 # An arm has one look in all figures of the study; fixed features are grey.
 OF_ARM = {

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.run.job import Job
-from rarefeat.storage.schema import validate_sorted
 from rarefeat.studies.two_layer.config import LEARNERS, Rates
 from rarefeat.studies.two_layer.tables import TWO_LAYER_RATES
+from rarefeat.workflow.files.schema import validate_sorted
+from rarefeat.workflow.run.job import Job
 
 RATE_TOLERANCE = 0.01
 """Accuracy over the steps that is no difference."""

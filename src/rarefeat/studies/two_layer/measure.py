@@ -9,12 +9,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.two_layer import metrics, run_replica
 from rarefeat.studies.two_layer.config import Setting
 from rarefeat.studies.two_layer.data import DataDistribution
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 NUMBERS = ["setting", "seed", "arm", "step", "quantity", "value"]
 PICTURES = ["setting", "arm", "step", "point", "kind", "near", "x", "y"]

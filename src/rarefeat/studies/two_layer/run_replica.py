@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
+from rarefeat.errors import RarefeatError
+from rarefeat.model.randomness import generator
 from rarefeat.studies.two_layer import metrics, reduced_training
 from rarefeat.studies.two_layer.config import Procedure, Setting
 from rarefeat.studies.two_layer.data import (

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from rarefeat.run.cli_helpers import progress
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.two_layer import run_replica
 from rarefeat.studies.two_layer.config import LEARNERS, Rates, Setting
+from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 DRAWS = "two_layer_rates"
 """First part of the key of the random streams: own dictionaries, networks and samples."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement
-from rarefeat.run.job import Job
 from rarefeat.studies.exact_results.claims import (
     digit_neurons,
     looped_transformer,
@@ -15,6 +14,7 @@ from rarefeat.studies.exact_results.claims import (
     spurious_features,
     task_mixture,
 )
+from rarefeat.workflow.run.job import Job
 
 PARTS = {
     "looped_transformer": looped_transformer.measure,

@@ -16,12 +16,10 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.nn import functional
 
-from rarefeat.core.batch_invariant import matmul
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
+from rarefeat.errors import RarefeatError
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
+from rarefeat.model.batch_invariant import matmul
+from rarefeat.model.randomness import generator
 from rarefeat.studies.fine_labels.config import LabelScheme, Perceptrons, SGDSettings
 from rarefeat.studies.fine_labels.granularity.label_schemes import (
     Levels,
@@ -31,6 +29,8 @@ from rarefeat.studies.fine_labels.granularity.label_schemes import (
     read_levels,
 )
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, shift_images
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 SIDE = 8
 Parameters = list[Tensor]

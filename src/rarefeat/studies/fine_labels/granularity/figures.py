@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.chain.tables import PAIRED
 from rarefeat.figures.labels import INTERVALS, n_of
 from rarefeat.figures.panels import (
     ESTIMATED,
@@ -15,9 +14,10 @@ from rarefeat.figures.panels import (
     plot_points,
 )
 from rarefeat.figures.style import STYLES
-from rarefeat.run.job import Job
+from rarefeat.stages.tables import PAIRED
 from rarefeat.studies.fine_labels import doc_tables
 from rarefeat.studies.fine_labels.granularity.aggregate import BASELINE, KINDS
+from rarefeat.workflow.run.job import Job
 
 HERE, PAPER = "here", "the paper, nearest row of Table 1"
 LOOKS = {

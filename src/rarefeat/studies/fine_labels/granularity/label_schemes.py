@@ -11,8 +11,8 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
+from rarefeat.errors import RarefeatError
+from rarefeat.model.randomness import generator
 from rarefeat.studies.fine_labels.config import LabelScheme
 
 Levels = Mapping[str, Tensor]

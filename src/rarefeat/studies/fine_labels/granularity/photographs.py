@@ -14,9 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rarefeat.config.images import ImageData
-from rarefeat.core.errors import RarefeatError
-from rarefeat.core.randomness import generator
+from rarefeat.errors import RarefeatError
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
 from rarefeat.images.input_hashes import check_unchanged
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
@@ -29,8 +27,7 @@ from rarefeat.images.trainer import (
     save_epoch,
     train,
 )
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import CellFile, JobInputs
+from rarefeat.model.randomness import generator
 from rarefeat.studies.fine_labels.config import LabelScheme, ResNetSettings, SGDSettings
 from rarefeat.studies.fine_labels.granularity.label_schemes import (
     Levels,
@@ -39,6 +36,9 @@ from rarefeat.studies.fine_labels.granularity.label_schemes import (
     read_levels,
 )
 from rarefeat.studies.fine_labels.granularity.training import learning_rate, shift_images
+from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import CellFile, JobInputs
 
 
 class Classifier(nn.Module):

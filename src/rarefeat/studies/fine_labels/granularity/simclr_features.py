@@ -6,14 +6,14 @@ No label affects them.
 import torch
 from torch import Tensor
 
-from rarefeat.config.images import ImageArm
 from rarefeat.images.network import extract
 from rarefeat.images.pretrain import ProbeData, pretrain_images
 from rarefeat.images.splits import few_shot
 from rarefeat.images.trainer import TrainingRun, identity_of, prepare
-from rarefeat.run.job import Job
-from rarefeat.run.job_inputs import JobInputs
 from rarefeat.studies.fine_labels.config import ResNetSettings, SelfSupervised
+from rarefeat.workflow.config.images import ImageArm
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 SEED = 0
 """Seed of the weights, the order and the views.

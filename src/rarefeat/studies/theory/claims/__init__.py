@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement
-from rarefeat.run.job import Job
 from rarefeat.studies.theory.claims import (
     convergence,
     imbalance,
@@ -16,6 +15,7 @@ from rarefeat.studies.theory.claims import (
 )
 from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
 from rarefeat.studies.theory.config import Theory
+from rarefeat.workflow.run.job import Job
 
 PARTS = (
     initialisation.measure, stage_one.measure, stage_two.measure, convergence.measure,

@@ -8,13 +8,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from rarefeat.chain.tables import ARM
 from rarefeat.claims.estimate import exponent
 from rarefeat.claims.measurements import Measurement
-from rarefeat.config.model import Arm, Data, Training
-from rarefeat.core.theory import attended_count, pruning_time
-from rarefeat.core.thresholds import DIVERGED_LOSS_RATIO
+from rarefeat.model.theory import attended_count, pruning_time
+from rarefeat.model.thresholds import DIVERGED_LOSS_RATIO
+from rarefeat.stages.tables import ARM
 from rarefeat.studies.theory.claims.table_reader import NO_MINORITY, ClaimTableReader, log2
+from rarefeat.workflow.config.model import Arm, Data, Training
 
 ORACLES = ("oracle_all", "oracle_gated", "oracle_partial")
 ONE_STEP = (
@@ -205,7 +205,7 @@ def lost(trajectories: pd.DataFrame, K: int) -> pd.Series:
     keys = ["eps_min", "sigma", *ARM]
     loss = trajectories[trajectories["metric"].isin(["loss", "weight_norm"])]
     wide = loss.pivot(index=[*keys, "seed", "step"], columns="metric", values="value")
-    # The definition is that of core/divergence.py.
+    # The definition is that of model/divergence.py.
     wide["diverged"] = ~(
         (wide["loss"] <= DIVERGED_LOSS_RATIO * np.log(K)) & np.isfinite(wide["weight_norm"])
     )

@@ -9,8 +9,8 @@ import pandas as pd
 
 from rarefeat.claims.estimate import Estimate, estimate_mean, exponent
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.config.model import Data, Training
 from rarefeat.studies.theory.config import Theory, TheoryStudy
+from rarefeat.workflow.config.model import Data, Training
 
 LEARNED = 0.9
 """Share of replicas that must have learned the feature at a point of a fit over eps_min."""

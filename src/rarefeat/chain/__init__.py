@@ -1,4 +1,0 @@
-"""Pipeline stages of the contrastive encoder: synthesise, pretrain, probe, aggregate.
-
-Axes are those of `rarefeat.core`.
-"""

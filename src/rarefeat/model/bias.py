@@ -1,0 +1,97 @@
+"""Bias schedule in three stages: zero until T1, then one of two rules.
+
+Wen & Li 2021, section 2.2; imbalance_and_pruning, Theorem D.1 (b) and eq. (34). A bias that is
+learned by gradient descent from the start, or a rule of the user, can replace the schedule.
+Axes: S replicas, m neurons, p coordinates of a weight.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from rarefeat.model import user_functions
+
+
+class BiasContext(NamedTuple):
+    """Training state of S replicas that a bias rule receives after the weights of a step."""
+
+    bias: Tensor
+    """b_i before the step, of shape (S, m)."""
+    weights: Tensor
+    """w_i before the step, of shape (S, m, p)."""
+    norms: Tensor
+    """||w_i|| after the step, of shape (S, m)."""
+    T1: Tensor
+    """Step that ended stage 1, of shape (S,); -1 while stage 1 lasts."""
+    step: int
+    """Number of steps taken, including this one."""
+    gradient: Callable[[], Tensor]
+    """Computes d loss / d b_i, of shape (S, m)."""
+
+
+BiasRule = Callable[[BiasContext], Tensor]
+"""Maps the state of a step to the bias after it, of shape (S, m)."""
+
+
+class BiasSchedule(Protocol):
+    """The section `training.bias` of the config (workflow/config/model.py)."""
+
+    rule: str
+    """follow, grow, gradient, or a user-defined rule (model/user_functions.py)."""
+    share: float
+    """Bias at T1 in units of sqrt(2 log d / d) ||w_i||."""
+    cap: float
+    """Bound of the rule grow, in units of 1 / sqrt(d)."""
+
+
+def is_stage_one_over(feature_share: Tensor) -> Tensor:
+    """Return whether every neuron has at least half of ||w||^2 in span(M), eq. (34).
+
+    feature_share (S, m) -> (S,).
+    """
+    return (feature_share >= 0.5).all(-1)
+
+
+def follow(norms: Tensor, d: int, scale: float) -> Tensor:
+    """Return the bias of the rule `follow`, scale * sqrt(2 log d / d) * ||w_i||.
+
+    The bias at T1 has this value under the rule `grow` as well.
+
+    norms (S, m) -> (S, m).
+    """
+    return scale * math.sqrt(2 * math.log(d) / d) * norms
+
+
+def grow(bias: Tensor, norms: Tensor, next_norms: Tensor, eta: float, d: int, cap: float) -> Tensor:
+    """Return the bias of the rule `grow`: b <- max(b (1 + eta / d), b ||w'|| / ||w||), capped.
+
+    The cap is cap / sqrt(d), Wen & Li's polylog(d) / sqrt(d).
+
+    bias (S, m), norms, next_norms (S, m) -> (S, m). Wen & Li 2021, section 2.2; Liao et al., eq.
+    (70).
+    """
+    factor = torch.clamp(
+        next_norms / norms.clamp_min(torch.finfo(norms.dtype).tiny), min=1 + eta / d
+    )
+    return torch.clamp(bias * factor, max=cap / math.sqrt(d))
+
+
+def make_bias_rule(schedule: BiasSchedule, d: int, eta: float) -> BiasRule:
+    """Make the bias rule that a schedule names."""
+
+    def gradient(context: BiasContext) -> Tensor:
+        return context.bias - eta * context.gradient()
+
+    def scheduled(context: BiasContext) -> Tensor:
+        bias = follow(context.norms, d, schedule.share)
+        if schedule.rule == "grow":
+            norms = context.weights.norm(dim=-1)
+            grown = grow(context.bias, norms, context.norms, eta, d, schedule.cap)
+            bias = torch.where((context.step > context.T1)[:, None], grown, bias)
+        return torch.where((context.T1 >= 0)[:, None], bias, context.bias)
+
+    rules = {"follow": scheduled, "grow": scheduled, "gradient": gradient}
+    return rules.get(schedule.rule) or user_functions.make_user_bias_rule(schedule.rule)

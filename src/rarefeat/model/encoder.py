@@ -1,0 +1,69 @@
+"""Encoder of eq. (4): identity attention, BReLU neurons, and a sum over the tokens.
+
+Axes: S replicas, n samples, L tokens, P coordinates of a token, m neurons, p <= P coordinates of a
+weight. Coordinates of a token beyond the first p take part in the attention alone
+(model/simulators.py).
+"""
+
+import torch
+from torch import Tensor
+
+from rarefeat.model.batch_invariant import matmul
+from rarefeat.model.device import any_or_gpu
+
+
+def attention(tokens: Tensor, scale: float = 1.0) -> Tensor:
+    """Compute the attention weights with W_Q = W_K = W_V = I.
+
+    tokens (S, n, L, P) -> (S, n, L, L).
+    """
+    scores = matmul(tokens, tokens.mT)
+    if scale != 1:
+        scores = scores * scale
+    # torch.softmax takes five times as long for rows of a few tokens.
+    exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return exponentials / exponentials.sum(-1, keepdim=True)
+
+
+def attend(tokens: Tensor, scale: float = 1.0) -> Tensor:
+    """Compute the attended tokens z_X^(r) = sum_s attention_rs x_s.
+
+    tokens (S, n, L, P) -> (S, n, L, P).
+    """
+    if tokens.shape[2] == 1:
+        # A softmax over one token is 1, and products of one row would take a third of a step.
+        return tokens
+    return matmul(attention(tokens, scale), tokens)
+
+
+def brelu(s: Tensor, b: Tensor | float) -> Tensor:
+    """Compute BReLU_b(s) = ReLU(s - b) - ReLU(-s - b).
+
+    This is soft thresholding for b >= 0, and twice as steep within |b| for b < 0.
+    """
+    b = torch.as_tensor(b, dtype=s.dtype)
+    if any_or_gpu(b < 0):
+        return s - b.sign() * torch.clamp(s, min=-b.abs(), max=b.abs())
+    clamped = torch.clamp(s, min=-b, max=b)
+    return s - clamped if clamped.requires_grad else torch.sub(s, clamped, out=clamped)
+
+
+def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
+    """Compute the pre-activations <w_i, z_X^(r)>.
+
+    attended (S, n, L, P), weights (S, m, p) -> (S, n, L, m).
+    """
+    visible = attended.flatten(1, 2)[..., : weights.shape[-1]]
+    return matmul(visible, weights.mT).unflatten(1, attended.shape[1:3])
+
+
+def embed(pre: Tensor, bias: Tensor) -> Tensor:
+    """Compute the embeddings f(X) = (h_1, ..., h_m) from pre-activations.
+
+    pre (S, n, L, m), bias (S, m) -> (S, n, m).
+    """
+    first, *others = brelu(pre, bias[:, None, None, :]).unbind(2)
+    f = first + 0.0
+    for token_activation in others:
+        f += token_activation
+    return f

@@ -1,0 +1,67 @@
+"""Pipeline stage 2: contrastive training of all arms of a cell."""
+
+import torch
+from torch import Tensor
+
+from rarefeat.errors import RarefeatError
+from rarefeat.train.pretraining import pretrain
+from rarefeat.train.step import replicas_per_batch
+from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.run.job_inputs import JobInputs
+
+DIVERGED_NORM = 1e6
+"""Norm of a neuron above which its replica has diverged.
+
+Beyond it in every replica of every arm, the config is wrong; in some of them, it is a result.
+"""
+ALL_DIVERGED = (
+    "training diverged: norms of neurons pass 1e6 in every replica of every arm;"
+    " lower eta, sigma or T"
+)
+
+
+def have_all_diverged(weights: Tensor, loss: Tensor) -> bool:
+    """Return whether in every replica a norm exceeds `DIVERGED_NORM` or the loss is infinite."""
+    return bool(((weights.norm(dim=-1).amax(-1) > DIVERGED_NORM) | loss.isinf()).all())
+
+
+def stage(
+    inputs: JobInputs, draws: str, simulator: str, data: Data, training: Training, arms: list[Arm]
+) -> tuple[dict[str, Tensor], list[dict]]:
+    """Train the arms of a cell and seed block.
+
+    Inputs: `train` of the file of latents. Outputs: the tensors of `TrainedEncoder` as ARM/FIELD,
+    and the rows of the trajectories. RarefeatError if every replica of every arm has diverged.
+    """
+    job, seeds = inputs.job, inputs.job.seed_list
+    (train,) = inputs.file("latents").tensors("train")
+    width = data.d1 if simulator == "direct" else min(data.d1, data.d + training.m)
+    # A GPU takes the whole block at once; the cache of a CPU holds the tokens of a few replicas.
+    size = replicas_per_batch(training.K, data.L, width) if training.device == "cpu" else len(seeds)
+    chunks, trajectory = [], []
+    for first in range(0, len(seeds), size):
+        some, label = slice(first, first + size), f"{job.label} from seed {seeds[first]}"
+        encoders, rows = pretrain(
+            draws,
+            simulator,
+            data,
+            training,
+            arms,
+            job.cell["sigma"],
+            seeds[some],
+            train[some],
+            label,
+        )
+        chunks.append(
+            {
+                f"{arm}/{k}": v
+                for arm, trained in encoders.items()
+                for k, v in trained._asdict().items()
+            }
+        )
+        trajectory += rows
+    encoders = {name: torch.cat([tensors[name] for tensors in chunks]) for name in chunks[0]}
+    pairs = [(encoders[f"{arm.label}/weights"], encoders[f"{arm.label}/loss"]) for arm in arms]
+    if all(have_all_diverged(*pair) for pair in pairs):
+        raise RarefeatError(ALL_DIVERGED)
+    return encoders, trajectory

@@ -1,0 +1,60 @@
+"""Choices of a learner: a built-in one by name, MODULE:NAME of a user's file, or a callable.
+
+A choice is called with the keywords that it names: a loss that has no temperature is given none.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from rarefeat.errors import RarefeatError
+from rarefeat.model.user_functions import USER_FUNCTION_RE, load_function
+from rarefeat.workflow.config.names import suggest
+
+Choice = str | Callable[..., Any]
+BUILT_IN = {
+    "data_law": ("paper", "correlated", "power_law", "magnitudes", "classes"),
+    "encoder": ("paper", "double", "relu", "linear", "mlp", "attention"),
+    "loss": (
+        "infonce", "symmetric_infonce", "nt_xent", "spectral", "barlow_twins", "vicreg",
+        "supervised",
+    ),
+    "optimiser": ("sgd", "momentum", "adam", "adamw"),
+}  # fmt: skip
+"""Names of the built-in ones, for the config, which is read without torch; a test compares them."""
+
+
+def choice_name(choice: Choice) -> str:
+    """Return the name of a choice in messages and tables."""
+    return choice if isinstance(choice, str) else getattr(choice, "__name__", repr(choice))
+
+
+def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> Callable:
+    """Return the function or class that a choice names."""
+    if callable(choice):
+        return choice
+    if choice in built_in:
+        return built_in[choice]
+    if isinstance(choice, str) and USER_FUNCTION_RE.fullmatch(choice):
+        return load_function(choice)
+    hint = suggest(choice, built_in) if isinstance(choice, str) else ""
+    raise RarefeatError(
+        f"{kind}: must be one of {', '.join(built_in)}, or MODULE:NAME of your own,"
+        f" got {choice!r}{hint}"
+    )
+
+
+def bind_options(
+    kind: str, function: Callable, options: Mapping[str, Any], available: Mapping[str, Any]
+) -> Callable:
+    """Return a function with its options, and with those available values that it names."""
+    parameters = inspect.signature(function).parameters
+    takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+    if unknown := [name for name in options if name not in parameters and not takes_any]:
+        raise RarefeatError(
+            f"{kind}: {choice_name(function)} has no option {unknown[0]}"
+            f"{suggest(unknown[0], parameters)}; it has {', '.join(parameters)}"
+        )
+    values = {name: value for name, value in available.items() if name in parameters}
+    return partial(function, **(values | dict(options)))

@@ -1,0 +1,475 @@
+"""Training of learners: S replicas at once, by autograd, or in closed form for the paper's.
+
+A step draws pairs and noise, computes the loss of every replica under `vmap`, has the optimiser
+step on its gradient, and applies the bias rule. Draws come from the streams of the chain, so that
+learners share dictionary, pairs, noise and, where they have the paper's neurons, initial weights.
+Axes: S replicas, K positive pairs of a batch, 2 views, L tokens, m neurons, d features.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from rarefeat.errors import RarefeatError
+from rarefeat.model import stream_names
+from rarefeat.model.activation_moments import Moments, batch_moments, update_running_moments
+from rarefeat.model.arms import PruningContext
+from rarefeat.model.batch_invariant import matmul
+from rarefeat.model.bias import BiasContext, is_stage_one_over, make_bias_rule
+from rarefeat.model.contrastive import probabilities
+from rarefeat.model.device import any_or_gpu
+from rarefeat.model.encoder import attend
+from rarefeat.model.neurons import alignment_metrics, feature_share
+from rarefeat.model.positive_pairs import PairSampler
+from rarefeat.model.randomness import draw, generator, make_generators
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.simulators import DirectSimulator, make_simulator, to_device
+from rarefeat.model.sparse_coding import frequencies
+from rarefeat.model.theory import activation_probability
+from rarefeat.train import border
+from rarefeat.train.choices import Choice, bind_options, choice_name, load_choice
+from rarefeat.train.data_laws import DATA_LAWS, paper, spread_over_tokens
+from rarefeat.train.encoders import ENCODERS, neurons_name
+from rarefeat.train.loop import batches
+from rarefeat.train.losses import LOSSES
+from rarefeat.train.optimisers import OPTIMISERS
+from rarefeat.train.pretraining import pretrain
+from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
+from rarefeat.workflow.run.cli_helpers import progress
+
+MOMENT_WINDOW_STEPS = 100
+"""Window of the running means that a rule may read (steps), that of the chain."""
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What learns: data law, encoder, loss and optimiser, each with its options."""
+
+    data_law: Choice = "paper"
+    encoder: Choice = "paper"
+    loss: Choice = "infonce"
+    optimiser: Choice = "sgd"
+    data_options: Mapping[str, Any] = field(default_factory=dict)
+    encoder_options: Mapping[str, Any] = field(default_factory=dict)
+    loss_options: Mapping[str, Any] = field(default_factory=dict)
+    optimiser_options: Mapping[str, Any] = field(default_factory=dict)
+    fresh: bool = False
+    """Whether every pair is seen once; else N pairs come back, with fresh noise."""
+
+    @property
+    def is_closed_form(self) -> bool:
+        """True for the paper's learner, which the chain trains in closed form."""
+        return self == Learner()
+
+    @property
+    def label(self) -> str:
+        """Names of the four choices, for messages."""
+        choices = self.data_law, self.encoder, self.loss, self.optimiser
+        return " + ".join(map(choice_name, choices))
+
+
+class TrainedLearners(NamedTuple):
+    """Trained encoders of S replicas."""
+
+    module: nn.Module
+    """The module without values; those of replica s are entry s of `parameters`."""
+    parameters: dict[str, Tensor]
+    """Parameters and buffers, each of shape (S, ...)."""
+    neurons: str
+    """Name of the parameter of first-layer neurons; empty if there is none."""
+    dictionary: Tensor
+    """Features as columns, of shape (S, d1, d)."""
+    T1: Tensor
+    """Step that ended stage 1, of shape (S,); -1 for none, and without first-layer neurons."""
+    loss: Tensor
+    """Loss of the last step's batch, of shape (S,); not finite for a replica that has diverged."""
+    trajectory: list[dict]
+    """A row {seed, step, metric, value} for each recorded metric."""
+
+    @property
+    def weights(self) -> Tensor | None:
+        """First-layer neurons, of shape (S, m, d1); None if there are none."""
+        return self.parameters[self.neurons] if self.neurons else None
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Embed tokens (S, n, L, d1), of each replica its own; return (S, n, m)."""
+        return vmap(lambda values, x: functional_call(self.module, values, (x,)))(
+            self.parameters, tokens
+        )
+
+
+class Pairs(NamedTuple):
+    """Positive pairs of S replicas."""
+
+    features: Tensor
+    """Features of the samples, of shape (S, n, d)."""
+    signal: Tensor
+    """Latents (S, n, 2, L, d), or tokens (S, n, 2, L, d1) of a law that draws these itself."""
+
+    def select(self, rows: Tensor) -> "Pairs":
+        """Return the pairs of some rows, (S, K), of each replica its own."""
+        index = torch.arange(len(rows), device=rows.device)[:, None]
+        return Pairs(*(item[index, rows] for item in self))
+
+
+def draw_pairs(
+    law: Callable, n: int, probability: Tensor, L: int, generators: list[torch.Generator]
+) -> Pairs:
+    """Draw n pairs for each replica.
+
+    probability (d,).
+    """
+    items = []
+    for source in generators:
+        result = law(n, source, probability)
+        if isinstance(result, tuple | list):
+            features, signal = result
+        elif result.dim() == 4:
+            latents = result.flatten(1, 2).float()
+            features, signal = latents.sum(1).sign() * latents.abs().amax(1), result
+        else:
+            features, signal = result, spread_over_tokens(result, L, source)
+        items.append((features.float(), signal))
+    return Pairs(*(torch.stack(values) for values in zip(*items, strict=True)))
+
+
+class PairSource:
+    """Pairs of a data law as tokens, for S replicas.
+
+    Random streams: "dictionary", "train", "batches", "noise", and those of `PairSampler`.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        learner: Learner,
+        data: Data,
+        training: Training,
+        sigma: float,
+        seeds: list[int],
+    ):
+        self.namespace, self.data, self.training, self.seeds = namespace, data, training, seeds
+        self.sigma, self.fresh, self.device = sigma, learner.fresh, training.device
+        if data.balance:
+            raise RarefeatError(
+                f"data.balance: learners have none, got {data.balance}; write a data law or a loss"
+            )
+        choice = load_choice("data_law", learner.data_law, DATA_LAWS)
+        self.law = bind_options("data_law", choice, learner.data_options, {"L": data.L})
+        simulator = make_simulator("direct", namespace, data.d, data.d1, training.m, seeds)
+        self.simulator: DirectSimulator = to_device(simulator, self.device)
+        self.sampler = PairSampler(data.views, self.simulator, "direct", namespace, seeds)
+        name = f"data_law {choice_name(learner.data_law)}"
+        draws_tokens = border.check_law(name, self.law, self.probability(), data.L, data.d1)
+        self.test_law = self.law if draws_tokens else partial(paper, L=data.L)
+        """Law of a balanced test set: independent features, unless the law draws tokens itself."""
+
+    def probability(self, eps_min: float | None = None) -> Tensor:
+        """Return the activation probability of each feature; without eps_min, of balanced data."""
+        d = self.data.d
+        eps = torch.ones(d, dtype=torch.float64)
+        if eps_min is not None:
+            eps = frequencies(d, self.data.minority, eps_min)
+        return activation_probability(eps, self.data.C)
+
+    def training_pairs(self, eps_min: float) -> Iterator[Pairs]:
+        """Yield the pairs of each step, without end."""
+        N, K = self.data.N, self.training.K
+        sources = [generator(self.namespace, seed, stream_names.TRAIN) for seed in self.seeds]
+        order = batches(self.namespace, self.seeds, N, K, self.device)
+        while True:
+            pairs = draw_pairs(self.law, N, self.probability(eps_min), self.data.L, sources)
+            pairs = Pairs(*(item.to(self.device) for item in pairs))
+            for _ in range(N // K):
+                yield pairs.select(next(order))
+            while not self.fresh:
+                yield pairs.select(next(order))
+
+    def sample_tokens(self, pairs: Pairs, noise: Any) -> Tensor:
+        """Return tokens (S, 2 K, L, d1), or (S, 3 K, L, d1) with separate negatives, with noise."""
+        signal = pairs.signal.transpose(1, 2).flatten(1, 2).float()
+        if self.test_law is self.law:
+            return signal
+        return self.sampler.sample_pair_tokens(signal, self.sigma, noise)
+
+
+def build_modules(
+    learner: Learner, namespace: str, data: Data, training: Training, seeds: list[int]
+) -> list[nn.Module]:
+    """Build the encoder of each replica, while torch's global generator is seeded by it."""
+    name = f"encoder {choice_name(learner.encoder)}"
+    scale = training.logit_scale(data.d1)
+    available = {"sigma_0": training.sigma_0, "L": data.L, "attention_scale": scale}
+    function = load_choice("encoder", learner.encoder, ENCODERS)
+    build = bind_options("encoder", function, learner.encoder_options, available)
+    modules = []
+    with torch.random.fork_rng(devices=[]), border.one_line_errors(name):
+        for seed in seeds:
+            stream = generator(namespace, seed, stream_names.WEIGHTS)
+            torch.set_rng_state(stream.get_state())
+            modules.append(build(data.d1, training.m))
+            if not isinstance(modules[-1], nn.Module):
+                kind = type(modules[-1]).__name__
+                raise RarefeatError(f"{name}: must be a torch.nn.Module, got {kind}")
+    return [module.eval() for module in modules]
+
+
+def train_learners(
+    namespace: str,
+    learner: Learner,
+    data: Data,
+    training: Training,
+    arm: Arm,
+    sigma: float,
+    eps_min: float,
+    seeds: list[int],
+    label: str = "train",
+) -> TrainedLearners:
+    """Train a learner, one replica per seed."""
+    source = PairSource(namespace, learner, data, training, sigma, seeds)
+    modules = build_modules(learner, namespace, data, training, seeds)
+    if learner.is_closed_form:
+        return train_closed_form(namespace, source, modules[0], arm, eps_min, label)
+    return train_by_autograd(namespace, source, learner, modules, arm, eps_min, label)
+
+
+def untrained_learners(namespace: str, learner: Learner, source: PairSource) -> TrainedLearners:
+    """Return the encoders before training, a control of what training does."""
+    modules = build_modules(learner, namespace, source.data, source.training, source.seeds)
+    parameters, buffers = stack_module_state(modules)
+    S, dictionary = len(modules), source.simulator.dictionary.cpu()
+    return TrainedLearners(
+        modules[0].to("meta"),
+        {name: value.detach() for name, value in (parameters | buffers).items()},
+        neurons_name(modules[0], source.data.d1),
+        dictionary,
+        torch.full((S,), -1),
+        torch.zeros(S),
+        [],
+    )
+
+
+def train_closed_form(
+    namespace: str, source: PairSource, module: nn.Module, arm: Arm, eps_min: float, label: str
+) -> TrainedLearners:
+    """Train the paper's learner by the chain, to the same bits."""
+    data, training, seeds = source.data, source.training, source.seeds
+    sources = [generator(namespace, seed, stream_names.TRAIN) for seed in seeds]
+    latents = draw_pairs(source.law, data.N, source.probability(eps_min), data.L, sources).signal
+    encoders, trajectory = pretrain(
+        namespace, "direct", data, training, [arm], source.sigma, seeds, latents, label
+    )
+    encoder = encoders[arm.label]
+    names = ("seed", "step", "metric", "value")
+    return TrainedLearners(
+        module.to("meta"),
+        {"weights": encoder.weights, "bias": encoder.bias},
+        "weights",
+        source.simulator.dictionary.cpu(),
+        encoder.T1,
+        encoder.loss,
+        [{name: row[name] for name in names} for row in trajectory],
+    )
+
+
+def make_loss(learner: Learner, K: int, tau: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the loss of one replica as a function of all its embeddings and the features."""
+    function = load_choice("loss", learner.loss, LOSSES)
+    bound = bind_options("loss", function, learner.loss_options, {"tau": tau})
+    names = inspect.signature(function).parameters
+
+    def loss(embeddings: Tensor, features: Tensor) -> Tensor:
+        f_x, f_y, *negatives = embeddings.split(K)
+        if negatives and "negatives" not in names:
+            raise RarefeatError(
+                f"loss {choice_name(learner.loss)}: takes no negatives, got data.views with"
+                " clean_negatives; give it an argument `negatives`"
+            )
+        extra = {"features": features} if "features" in names else {}
+        if "negatives" in names:
+            extra["negatives"] = negatives[0] if negatives else None
+        return bound(f_x, f_y, **extra)
+
+    return loss
+
+
+def check_choices(
+    learner: Learner, module: nn.Module, loss: Callable, source: PairSource, arm: Arm
+) -> None:
+    """Check the encoder and the loss, and that the rules can act on this encoder."""
+    name, data, training = choice_name(learner.encoder), source.data, source.training
+    g, K = torch.Generator().manual_seed(0), training.K
+    tokens = torch.randn(6, data.L, data.d1, generator=g) / data.d1**0.5
+    m = border.check_encoder(f"encoder {name}", module, tokens)
+    views = 3 if data.views.clean_negatives else 2
+    embeddings = torch.randn(views * K, m, generator=g).requires_grad_()
+    features = torch.randn(K, data.d, generator=g).sign()
+    border.check_loss(f"loss {choice_name(learner.loss)}", loss, (embeddings, features))
+    neurons = neurons_name(module, data.d1)
+    if arm.named.rule and not neurons:
+        raise RarefeatError(f"arm {arm.arm}: encoder {name} has no neurons in R^d1 to be masked")
+    if arm.named.rule and arm.pruned_update == "unmasked":
+        raise RarefeatError(
+            f"arm {arm.arm}: pruned_update: unmasked is eq. (5) of the paper's learner, got encoder"
+            f" {name}, loss {choice_name(learner.loss)}; set pruned_update: straight_through"
+        )
+    if training.bias.rule not in BIAS_RULES and not getattr(module, "thresholds", ""):
+        raise RarefeatError(
+            f"training.bias.rule {training.bias.rule}: encoder {name} names no `thresholds`"
+        )
+
+
+class NeuronMasks:
+    """Masks of first-layer neurons or their weights, by the rule of an arm.
+
+    Random streams: "random mask", and "rule LABEL" of the arm.
+    """
+
+    def __init__(self, namespace: str, source: PairSource, arm: Arm):
+        self.source, self.arm, self.rule = source, arm, arm.named.rule
+        seeds, m = source.seeds, source.training.m
+        mask_generators = make_generators(namespace, seeds, stream_names.RANDOM_MASK)
+        self.uniforms = draw(torch.rand, mask_generators, m).to(source.device)
+        self.generators = make_generators(namespace, seeds, stream_names.RULE_PREFIX + arm.label)
+        self.moments: Moments | None = None
+        self.previous_norms: Tensor | None = None
+
+    def __call__(
+        self, step: int, weights: Tensor, bias: Tensor, tokens: Tensor, embeddings: Tensor
+    ) -> Tensor | None:
+        """Return the mask of a step, (S, m, 1) or (S, m, d1); None before the onset.
+
+        weights (S, m, d1), bias (S, m), tokens, embeddings (S, n, L, d1).
+        """
+        data, training = self.source.data, self.source.training
+        f_x, f_y, *_ = embeddings.split(training.K, 1)
+        if self.arm.named.moments:
+            self.update_moments(step, weights, tokens, f_x, f_y)
+        if step < self.arm.onset:
+            return None
+        dictionary, n_minority = self.source.simulator.dictionary, len(data.minority)
+        context = PruningContext(
+            weights, dictionary, n_minority, self.arm.alpha, self.uniforms, bias, f_x, f_y,
+            self.moments, step, self.generators,
+        )  # fmt: skip
+        mask = self.rule(context)
+        return mask if mask.dim() == 3 else mask[..., None]
+
+    def update_moments(
+        self, step: int, weights: Tensor, tokens: Tensor, f_x: Tensor, f_y: Tensor
+    ) -> None:
+        """Update the running means; linear ones are of the paper's attended tokens.
+
+        weights (S, m, d1), tokens (S, n, L, d1), f_x, f_y (S, K, m).
+        """
+        training = self.source.training
+        scale = training.logit_scale(self.source.data.d1)
+        linear = matmul(attend(tokens[:, : training.K], scale).sum(2), weights.mT)
+        positive = probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1)
+        norms = weights.norm(dim=-1)
+        previous = norms if self.previous_norms is None else self.previous_norms
+        batch = batch_moments(f_x, f_y, linear, 1 - positive, norms, previous)
+        self.moments = update_running_moments(self.moments, batch, step, MOMENT_WINDOW_STEPS)
+        self.previous_norms = norms
+
+
+def train_by_autograd(
+    namespace: str,
+    source: PairSource,
+    learner: Learner,
+    modules: list[nn.Module],
+    arm: Arm,
+    eps_min: float,
+    label: str,
+) -> TrainedLearners:
+    """Train any learner by autograd, all replicas at once.
+
+    A mask sets neurons or weights to 0 in the loss; its gradient is applied to all of them. The
+    bias rule sets the thresholds of an encoder that names them; the optimiser trains the rest.
+    Random streams: those of `PairSource` and `NeuronMasks`, and "weights".
+    """
+    data, training, seeds, device = source.data, source.training, source.seeds, source.device
+    neurons = neurons_name(modules[0], data.d1)
+    thresholds = getattr(modules[0], "thresholds", "")
+    loss = make_loss(learner, training.K, training.tau)
+    check_choices(learner, modules[0], loss, source, arm)
+    stacked, buffers = stack_module_state([module.to(device) for module in modules])
+    module = copy.deepcopy(modules[0]).to("meta")
+    values = {name: value.detach().requires_grad_() for name, value in stacked.items()}
+    if thresholds and training.bias.rule in ("follow", "grow"):
+        values[thresholds].requires_grad_(False)
+    choice = load_choice("optimiser", learner.optimiser, OPTIMISERS)
+    rates = {"lr": training.eta, "weight_decay": training.lambda_}
+    build = partial(bind_options("optimiser", choice, learner.optimiser_options, {}), **rates)
+    border.check_optimiser(f"optimiser {choice_name(learner.optimiser)}", build)
+    optimiser = build([value for name, value in values.items() if name != thresholds])
+    bias_rule = make_bias_rule(training.bias, data.d, training.eta)
+    masks = NeuronMasks(namespace, source, arm) if arm.named.rule else None
+    noise = make_generators(namespace, seeds, stream_names.NOISE, device)
+    dictionary, recorded_steps = source.simulator.dictionary, set(log_spaced(training.T))
+    if neurons:
+        dictionary = dictionary.to(values[neurons].dtype)
+    T1, trajectory = torch.full((len(seeds),), -1, device=device), []
+    weights = bias = None
+
+    def embed(state: dict[str, Tensor], tokens: Tensor) -> Tensor:
+        return functional_call(module, state, (tokens,))
+
+    steps, pairs_of_steps = range(training.T + 1), source.training_pairs(eps_min)
+    for step in progress(steps, training.T + 1, label):
+        pairs = next(pairs_of_steps)
+        tokens, state = source.sample_tokens(pairs, noise), values | buffers
+        if neurons:
+            weights = values[neurons].detach().clone()
+            bias = values[thresholds].detach().clone() if thresholds else weights.new_zeros(1)
+            bias = bias.expand(weights.shape[:2])
+        if masks:
+            with torch.no_grad():
+                dense = vmap(embed)(state, tokens)
+            # Rules see single precision, whatever that of the encoder.
+            mask = masks(step, weights.float(), bias.float(), tokens, dense.float())
+            if mask is not None:
+                # Straight through: the loss sees the mask, and the gradient reaches every weight.
+                state[neurons] = values[neurons] - weights.masked_fill(~mask, 0.0)
+        with border.one_line_errors(f"{learner.label}: step {step}"):
+            losses = vmap(lambda s, x, y: loss(embed(s, x), y))(state, tokens, pairs.features)
+        if step in recorded_steps:
+            metrics = {"loss": losses.detach()}
+            if neurons:
+                metrics |= alignment_metrics(weights, dictionary, len(data.minority))
+            trajectory += [
+                {"seed": seed, "step": step, "metric": name, "value": value}
+                for name, entries in metrics.items()
+                for seed, value in zip(seeds, entries.tolist(), strict=True)
+            ]
+        if step == training.T:
+            break
+        for value in values.values():
+            value.grad = None
+        losses.sum().backward()
+        optimiser.step()
+        if neurons:
+            new_weights = values[neurons].detach()
+            if any_or_gpu(T1 < 0):
+                over = (
+                    is_stage_one_over(feature_share(new_weights, dictionary))
+                    if training.bias.T1 == "eq34"
+                    else step + 1 >= training.bias.T1
+                )
+                T1 = torch.where((T1 < 0) & over, step + 1, T1)
+            if thresholds:
+                norms = new_weights.norm(dim=-1)
+                gradient = partial(getattr, values[thresholds], "grad")
+                context = BiasContext(bias, weights, norms, T1, step + 1, gradient)
+                values[thresholds].data = bias_rule(context)
+    final = {name: value.detach().cpu() for name, value in (values | buffers).items()}
+    return TrainedLearners(
+        module, final, neurons, dictionary.cpu(), T1.cpu(), losses.detach().cpu(), trajectory
+    )

@@ -1,0 +1,107 @@
+"""Measures of any encoder: how well a linear readout finds each feature, and what else is known.
+
+The test set is balanced: every feature is independent and as frequent as the frequent ones, so that
+a rare feature is tested as often as they are, whatever the law of training. A law that draws tokens
+itself draws the test set, too, with equal probabilities.
+Axes: S replicas, n samples, m outputs, d features.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from rarefeat.model.neurons import absolute_cosines
+from rarefeat.model.randomness import generator
+from rarefeat.train.learners import Learner, Pairs, PairSource, TrainedLearners, draw_pairs
+
+RIDGE = 1e-3
+"""Penalty of the ridge regression, in units of the mean variance of an output."""
+PAIRS_STREAM, NOISE_STREAM, SHUFFLE_STREAM = "readout", "readout noise", "readout shuffle"
+"""Random streams of the test set, its noise, and the control."""
+
+
+def ridge_r2(inputs: Tensor, targets: Tensor, n_fit: int) -> Tensor:
+    """Fit a ridge regression with intercept on the first samples, and test it on the others.
+
+    inputs (n, m), targets (n, d) -> (d,).
+    """
+    x, y = inputs.double(), targets.double()
+    if not x.isfinite().all():
+        return torch.full((y.shape[1],), torch.nan, dtype=torch.float64)
+    x, y = x - x[:n_fit].mean(0), y - y[:n_fit].mean(0)
+    gram = x[:n_fit].mT @ x[:n_fit]
+    # An encoder whose outputs are all zero has a readout of zero.
+    penalty = RIDGE * gram.diagonal().mean().clamp_min(1e-30)
+    head = torch.linalg.solve(gram + penalty * torch.eye(len(gram)), x[:n_fit].mT @ y[:n_fit])
+    residual = y[n_fit:] - x[n_fit:] @ head
+    return 1 - residual.square().mean(0) / y[n_fit:].var(0, correction=0)
+
+
+def effective_rank(embeddings: Tensor) -> float:
+    """Compute the exponential of the entropy of normalised singular values of embeddings.
+
+    embeddings (n, m). Roy & Vetterli 2007; RankMe, Garrido et al. 2023.
+    """
+    centred = embeddings.double() - embeddings.double().mean(0)
+    if not centred.isfinite().all() or not centred.any():
+        return math.nan
+    share = torch.linalg.svdvals(centred)
+    share = share[share > 0] / share.sum()
+    return float((-share * share.log()).sum().exp())
+
+
+def test_pairs(source: PairSource, n: int) -> Pairs:
+    """Draw the balanced test pairs of each replica.
+
+    Random stream: "readout".
+    """
+    sources = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
+    return draw_pairs(source.test_law, n, source.probability(), source.data.L, sources)
+
+
+def measure_learners(
+    learners: TrainedLearners,
+    namespace: str,
+    learner: Learner,
+    source: PairSource,
+) -> list[dict]:
+    """Measure every replica of a learner.
+
+    Random streams: "readout", "readout noise" and "readout shuffle".
+    """
+    n_fit, seeds = source.data.probe_pairs, source.seeds
+    pairs = test_pairs(source, 2 * n_fit)
+    noise = [generator(namespace, seed, NOISE_STREAM) for seed in seeds]
+    with torch.no_grad():
+        embeddings = learners.embed(source.sample_tokens(pairs, noise)[:, : 2 * n_fit])
+    cosines = None
+    if learners.weights is not None:
+        cosines = absolute_cosines(learners.weights.float(), learners.dictionary.float()).amax(1)
+    rows = []
+    for index, seed in enumerate(seeds):
+        f, features = embeddings[index], pairs.features[index]
+        shuffle = torch.randperm(
+            len(features), generator=generator(namespace, seed, SHUFFLE_STREAM)
+        )
+        r2 = ridge_r2(f, features, n_fit).tolist()
+        r2_shuffled = ridge_r2(f, features[shuffle], n_fit).tolist()
+        loss = float(learners.loss[index])
+        values = {
+            "norm": float(f.norm(dim=-1).mean()),
+            "rank": effective_rank(f),
+            "loss": loss,
+            "diverged": float(not (math.isfinite(loss) and bool(f.isfinite().all()))),
+        }
+        rows += [
+            {
+                "seed": seed,
+                "feature": feature,
+                "r2": r2[feature],
+                "r2_shuffled": r2_shuffled[feature],
+                "cosine": math.nan if cosines is None else float(cosines[index, feature]),
+                **values,
+            }
+            for feature in range(source.data.d)
+        ]
+    return rows

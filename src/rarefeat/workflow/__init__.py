@@ -1,0 +1,1 @@
+"""The workflow: config, jobs, files, and the declarations of studies."""

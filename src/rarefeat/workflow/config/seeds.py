@@ -1,0 +1,50 @@
+"""The seeds of a study, and how they are cut into jobs."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field
+
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Section
+
+SeedsPerBlock = (
+    Annotated[int, Field(ge=1)] | Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+)
+"""The size of every block; or of the first ones, of which the last is that of all others."""
+
+
+def seed_blocks(
+    first_seed: int, seeds: int, seeds_per_block: int | list[int]
+) -> dict[str, list[int]]:
+    """Return seed blocks by their name FIRST-LAST; the last one may be shorter.
+
+    More seeds leave the blocks before them as they are, but for such a last one.
+    """
+
+    def cut() -> Iterator[range]:
+        sizes = [seeds_per_block] if isinstance(seeds_per_block, int) else seeds_per_block
+        start, stop = first_seed, first_seed + seeds
+        for size in itertools.chain(sizes, itertools.repeat(sizes[-1])):
+            if start >= stop:
+                return
+            yield range(start, min(start + size, stop))
+            start += size
+
+    return {f"{block[0]}-{block[-1]}": list(block) for block in cut()}
+
+
+class SeedSettings(Section):
+    """What a study says of its replicas."""
+
+    draws: Name = Field(description="name that keys the random draws: the study's own if not given")
+    seeds: int = Field(ge=1, description="replicas of every cell")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: SeedsPerBlock = Field(
+        description="replicas of one job; no number depends on it"
+    )
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Blocks of seeds, by their name FIRST-LAST."""
+        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)

@@ -1,0 +1,234 @@
+"""A study of the contrastive encoder.
+
+A named grid of cells, what is the same at all of them, and how studies share it.
+"""
+
+import itertools
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from rarefeat.model.arms import ARMS
+from rarefeat.workflow.config.cells import Arms, Cell
+from rarefeat.workflow.config.model import Arm, ArmName, Data, Training, Views
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Distinct, Section, check_distinct
+from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+
+AXES = ("eps_min", "sigma")
+LOST_IN_NOISE = 2.0**24
+"""Of sigma^2 d1, the squared norm of a token's noise, beside which float32 does not see the 1 of a
+feature."""
+
+
+class Grid(Section):
+    """A block of the grid: every eps_min with every sigma and every named arm."""
+
+    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
+        min_length=1, description="eps_min / eps_max, in (0, 1]"
+    )
+    sigma: Distinct[Annotated[float, Field(ge=0)]] = Field(
+        min_length=1, description="standard deviation of the noise sigma"
+    )
+    arms: Distinct[ArmName] = Field(min_length=1, description="arms of the study, by name")
+
+
+def serves_native_step(simulator: str, device: str, data: Data, m: int) -> bool:
+    """Return whether `train.step.make_kernel` has native functions for a study."""
+    # As the reduced simulator, which imports torch, rounds up: a test holds both together.
+    coordinates = data.d + m + -(data.d + m) % 8
+    return (
+        simulator == "reduced"
+        and device == "cpu"
+        and data.balance != "reweighted"
+        and data.d1 >= coordinates + m
+    )
+
+
+class Study(Section):
+    """A named chain synthesise -> pretrain -> probe -> aggregate over one grid."""
+
+    simulator: Literal["direct", "reduced"] = Field(
+        description="every token in R^d1; or the same law at a cost that does not know d1, for"
+        " masks by neuron (reduced.md)"
+    )
+    draws: Name = Field(
+        description="name that keys the random draws, the test set among them: the study's own if"
+        " not given"
+    )
+    seeds: int = Field(ge=1, description="replicas per point and arm")
+    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
+    seeds_per_block: SeedsPerBlock = Field(
+        description="replicas trained as one batched tensor program, one job; a list has the sizes"
+        " of the first blocks,"
+        " and the last is that of all others"
+    )
+    data: Data = Field(description="the data model and the sizes of its samples")
+    training: Training = Field(description="the encoder, the loss and the schedule")
+    arms: Arms[Arm] = Field(
+        min_length=1, description="what is compared; no arm twice with the same keys"
+    )
+    grid: dict[Name, Grid] = Field(
+        min_length=1, description="named blocks; what several blocks hold is computed once"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Study":
+        check_distinct([arm.label for arm in self.arms])
+        names = {arm.arm for arm in self.arms}
+        for name, block in self.grid.items():
+            if missing := set(block.arms) - names:
+                raise ValueError(
+                    f"grid.{name}.arms: {', '.join(sorted(missing))} not among the study's arms:"
+                    f" {', '.join(sorted(names))}"
+                )
+            for arm in self.arms:
+                if arm.arm in block.arms and (
+                    wrong := arm.without_effect(self.training, self.data)
+                ):
+                    raise ValueError(f"arm {arm.label} of grid.{name}: {wrong}")
+            if self.simulator == "reduced" and (
+                wrong := [arm for arm in block.arms if ARMS[arm].single_weights]
+            ):
+                raise ValueError(
+                    f"grid.{name}.arms: {wrong[0]} masks single weights, which the simulator"
+                    f" reduced does not have; "
+                    "leave it out, or say simulator: direct"
+                )
+            for sigma in block.sigma:
+                if sigma * sigma * self.data.d1 >= LOST_IN_NOISE:
+                    raise ValueError(
+                        f"grid.{name}.sigma: sigma^2 d1 = {sigma * sigma * self.data.d1:.3g} at"
+                        f" sigma = {sigma:g} must be below"
+                        f" {LOST_IN_NOISE:.3g}: float32 loses features beside such noise; lower"
+                        f" sigma, or data.d1"
+                    )
+        for axis in AXES:
+            try:
+                check_distinct(
+                    sorted(
+                        {value for block in self.grid.values() for value in getattr(block, axis)}
+                    )
+                )
+            except ValueError as error:
+                raise ValueError(f"grid, {axis} of all blocks: {error}") from error
+        if self.simulator == "reduced" and self.data.views != Views():
+            raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
+        if self.training.kernel == "native" and not serves_native_step(
+            self.simulator, self.training.device, self.data, self.training.m
+        ):
+            raise ValueError(
+                "training.kernel: native is for simulator: reduced on device: cpu, with d1 of at"
+                " least m more than d + m rounded up to a multiple of 8, and without data.balance:"
+                " reweighted; say kernel: auto"
+            )
+        if self.training.K > self.data.N:
+            raise ValueError(
+                f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}"
+            )
+        if self.data.test_pairs < self.training.K:
+            raise ValueError(f"training.K must not exceed data.test_pairs = {self.data.test_pairs}")
+        return self
+
+    def cells(self) -> list[Cell]:
+        """Return the cells of all grid blocks, each once, with the arms of its blocks."""
+        names: dict[tuple[float, float], set[str]] = {}
+        for block in self.grid.values():
+            for point in itertools.product(block.eps_min, block.sigma):
+                names.setdefault(point, set()).update(block.arms)
+        return [
+            Cell(
+                (("eps_min", eps_min), ("sigma", sigma)),
+                tuple(arm for arm in self.arms if arm.arm in names[eps_min, sigma]),
+            )
+            for eps_min, sigma in sorted(names)
+        ]
+
+    @property
+    def summary_text(self) -> str:
+        """Seeds and grid in words."""
+        axes = {
+            axis: sorted({value for block in self.grid.values() for value in getattr(block, axis)})
+            for axis in AXES
+        }
+        grid = "; ".join(
+            f"{axis} {', '.join(f'{value:g}' for value in values)}" for axis, values in axes.items()
+        )
+        return f"{self.seeds} seeds from {self.first_seed}; {grid}; {self.training.T} steps"
+
+    def blocks(self) -> dict[str, list[int]]:
+        """Return seed blocks by their name FIRST-LAST."""
+        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
+
+    def pretrain_config(self, cell: Cell) -> dict[str, Any]:
+        """Return the config of the training of a cell."""
+        keys = ("draws", "simulator", "data", "training")
+        return {**{name: getattr(self, name) for name in keys}, "arms": cell.trained}
+
+    def probe_config(self, cell: Cell) -> dict[str, Any]:
+        """Return the config of the probe of a cell."""
+        return self.pretrain_config(cell) | {
+            "untrained": [arm for arm in cell.arms if not arm.trained]
+        }
+
+    def as_plain_study(self) -> "Study":
+        """The study without what a kind of study adds to it, as the chain reads it."""
+        return Study.model_construct(**{name: getattr(self, name) for name in Study.model_fields})
+
+    def grid_block_study(self, block: str) -> "Study":
+        """The study on one block of its grid alone."""
+        return self.model_copy(update={"grid": {block: self.grid[block]}})
+
+
+SHARED_STUDY_KEYS = (
+    "simulator",
+    "seeds",
+    "first_seed",
+    "seeds_per_block",
+    "data",
+    "training",
+    "arms",
+)
+"""Keys at the top level that studies may take from there."""
+SHARED_TRAINING_KEYS = ("seeds", "first_seed", "seeds_per_block", "data", "training")
+"""Those of a training with arms of its own."""
+
+
+def inherit_defaults(shared: dict, studies: dict) -> dict:
+    """The studies with what holds for all of them.
+
+    Draws of their own name where they say nothing else.
+
+    A study that a later config sets to null is left out.
+    """
+    return {
+        name: {"draws": name} | merge_configs(shared, study) if isinstance(study, dict) else study
+        for name, study in studies.items()
+        if study is not None
+    }
+
+
+def merge_configs(base: dict, changes: dict) -> dict:
+    """`base` with `changes`, mapping by mapping; lists are replaced."""
+    result = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merge_configs(result[key], value) if both else value
+    return result
+
+
+def share_defaults(
+    raw: Any,
+    shared: dict,
+    study: type[Section] = Study,
+    inherits: Iterable[str] = SHARED_STUDY_KEYS,
+) -> Any:
+    """Give the studies of a section of the config what they share."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
+        return raw
+    keys = {field.alias or name for name, field in study.model_fields.items()}
+    of_all = {key: raw[key] for key in raw if key in keys}
+    rest = {key: value for key, value in raw.items() if key not in keys}
+    shared = {key: shared[key] for key in inherits if key in shared}
+    return rest | {"studies": inherit_defaults(merge_configs(shared, of_all), raw["studies"])}

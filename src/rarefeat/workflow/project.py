@@ -1,0 +1,705 @@
+"""A whole config, typed: the sections of all study kinds, and the outputs that they declare.
+
+Values and their reasons are in `config/`; the declarations of the kinds are in
+`studies/*/declaration.py`.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, Field, ValidationError, create_model
+
+from rarefeat.claims.declarations import ClaimSet, load_claims
+from rarefeat.errors import RarefeatError
+from rarefeat.images.input_hashes import image_hashes, list_hashes
+from rarefeat.workflow.config.cells import Cell
+from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.config.names import (
+    RULE,
+    Name,
+    check_name,
+    merge_unique,
+    shorten_repr,
+    suggest,
+)
+from rarefeat.workflow.config.section import Section, format_validation_error
+from rarefeat.workflow.config.study import SHARED_STUDY_KEYS, merge_configs
+from rarefeat.workflow.config.yaml_reader import read_yaml
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.registry import NAMES, find_stage, kinds, load_kind
+from rarefeat.workflow.run.job import Job, make_job
+from rarefeat.workflow.study_kind import (
+    ClaimInputs,
+    Figure,
+    HtmlPage,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    Table,
+)
+
+PACKAGED_FILES = Path(__file__).parents[1] / "shipped"
+"""The config and the workflow that come with the package."""
+DEFAULT = Path("config/config.yaml")
+STUDIES = Path("config/studies")
+SINGLE_FILE_STUDIES = Path(__file__).parents[1] / "studies"
+MAX_SEED = 2**31 - 1
+MAX_SEEDS = 100_000
+MAX_NAME = 200
+PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
+
+
+def check_results_path(folder: str) -> str:
+    """Return the folder of results.
+
+    ValueError for one that Snakemake or a shell would misread, or that holds the project.
+    """
+    first = (Path(folder).parts or ("",))[0]
+    if first in (*PROJECT_FOLDERS, "", "..") or first[0] in ".-~" or "://" in folder:
+        raise ValueError(
+            f"must be a folder of its own, as results/mine, got {shorten_repr(folder)}"
+        )
+    if wrong := [
+        character
+        for character in folder
+        if character in "'\"{}*?$`\\" or not character.isprintable()
+    ]:
+        raise ValueError(
+            f"must be without {wrong[0]!r}, which breaks command lines, got {shorten_repr(folder)}"
+        )
+    return folder.rstrip("/") or folder
+
+
+class TopLevelConfig(Section):
+    """The top level of the config, beside a section for each study kind."""
+
+    results: Annotated[str, AfterValidator(check_results_path)] = Field(
+        min_length=1, description="folder of everything that is computed"
+    )
+    name: Name | Literal[""] = Field(
+        default="",
+        description="name of the run: its results are in a folder of this name below `results`, and"
+        " its figures and pages say it",
+    )
+    size: str = Field(
+        default="",
+        description="an entry of `sizes` of the studies' files, laid over each that has it; empty"
+        " for none",
+    )
+    most_seeds: int = Field(
+        default=0, ge=0, description="no study has more seeds than this; 0 for no limit"
+    )
+
+
+@dataclass(frozen=True)
+class Project:
+    """One config and its outputs.
+
+    Names of studies, tables, figures, pages and targets are unique.
+    """
+
+    results: str
+    sections: Mapping[str, Any]
+    """Section of each kind, by its name."""
+    size: str = ""
+    """Size of the run; empty for the default one."""
+    most_seeds: int = 0
+    """Largest number of seeds of a study; 0 for no limit."""
+    name: str = ""
+    """Name of the run; empty for none."""
+    merged: Mapping[str, Any] = field(default_factory=dict)
+    """The whole config as plain values, the studies' files in it (`write_merged`)."""
+
+    @cached_property
+    def kinds(self) -> dict[str, StudyKind]:
+        """Its study kinds: all, or for a job those that it needs."""
+        return {name: load_kind(name) for name in self.sections}
+
+    @cached_property
+    def studies(self) -> dict[str, Any]:
+        """Every study by its name, each with `cells()` and `blocks()`."""
+        return unique(
+            "study",
+            {kind.name: kind.studies(self.sections[kind.name]) for kind in self.kinds.values()},
+        )
+
+    @cached_property
+    def outputs(self) -> dict[str, StudyOutputs]:
+        """Outputs of each kind."""
+        return {name: kind.build_outputs(self.sections[name]) for name, kind in self.kinds.items()}
+
+    @cached_property
+    def kind_of(self) -> dict[str, str]:
+        """Kind of every table, figure and study."""
+        studies = {
+            name: kind.name
+            for kind in self.kinds.values()
+            for name in kind.studies(self.sections[kind.name])
+        }
+        return studies | {
+            name: kind
+            for kind, outputs in self.outputs.items()
+            for name in (*outputs.tables, *outputs.figures)
+        }
+
+    @cached_property
+    def claim_inputs(self) -> dict[str, ClaimInputs]:
+        """Inputs of the claims of each kind that has some."""
+        inputs = {name: kind.claim_inputs(self.sections[name]) for name, kind in self.kinds.items()}
+        return {name: item for name, item in inputs.items() if item}
+
+    @cached_property
+    def claim_sets(self) -> dict[str, ClaimSet]:
+        """Declared claims of each of these kinds."""
+        return {name: load_claims(name) for name in self.claim_inputs}
+
+    @cached_property
+    def papers(self) -> dict[str, list[str]]:
+        """Kinds with claims of each paper."""
+        papers: dict[str, list[str]] = {}
+        for name, claim_set in self.claim_sets.items():
+            papers.setdefault(claim_set.paper, []).append(name)
+        return papers
+
+    @property
+    def default_papers(self) -> dict[str, list[str]]:
+        """Papers of which a kind is made by default, which `make claims` measures."""
+        return {
+            paper: names
+            for paper, names in self.papers.items()
+            if any(self.kinds[name].by_default for name in names)
+        }
+
+    @cached_property
+    def tables(self) -> dict[str, Table]:
+        """Every table by its name, after those that it is made from."""
+        tables = unique("table", {name: outputs.tables for name, outputs in self.outputs.items()})
+        claim_tables = {}
+        for kind, inputs in self.claim_inputs.items():
+            claim_tables[f"{kind}_measured"] = Table(
+                "claims.tables:MEASURED",
+                f"{self.kinds[kind].module('claims')}:measure",
+                {**inputs.sections, "claims": self.claim_sets[kind].digest},
+                tables=inputs.tables,
+                wrapper="claims.run_measurements:measure_claims",
+            )
+        for paper, names in self.papers.items():
+            sources = tuple(f"{kind}_measured" for kind in names)
+            claim_tables[f"claims_{paper}"] = Table(
+                "claims.tables:CLAIMS", "claims.verdict_tables:claims", tables=sources
+            )
+            claim_tables[f"sensitivity_{paper}"] = Table(
+                "claims.tables:CHANGES", "claims.verdict_tables:sensitivity", tables=sources
+            )
+        return sort_tables(merge_unique("tables", tables, claim_tables))
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """Every figure by its name; RarefeatError where one needs a table that no study makes."""
+        figures = unique(
+            "figure", {name: outputs.figures for name, outputs in self.outputs.items()}
+        )
+        return self._with_tables("figure", figures)
+
+    @cached_property
+    def pages(self) -> dict[str, Page]:
+        """Every page of text by its name."""
+        claim_pages = {
+            f"claims_{paper}": Page(
+                f"claims of {paper}",
+                "claims.page:page",
+                (name := f"claims_{paper}",),
+                shown=(name,),
+            )
+            for paper in self.papers
+        }
+        pages = unique("page", {name: outputs.pages for name, outputs in self.outputs.items()})
+        return self._with_tables("page", merge_unique("pages", pages, claim_pages))
+
+    @cached_property
+    def html_pages(self) -> dict[str, HtmlPage]:
+        """Every page of HTML alone by its name."""
+        return self._with_tables(
+            "page",
+            unique("page", {name: outputs.html_pages for name, outputs in self.outputs.items()}),
+        )
+
+    @cached_property
+    def targets(self) -> dict[str, list[str]]:
+        """Files below the folder of results of each target: every kind, every study.
+
+        The claims of every paper.
+
+        A kind has all its outputs; a study its own tables, and the figures and pages that are made
+        from these alone.
+        """
+        targets = {}
+        for kind, outputs in self.outputs.items():
+            targets[kind] = paths(
+                outputs.tables, outputs.figures, outputs.pages, outputs.html_pages
+            )
+        for name in self.studies:
+            tables = {table for table, item in self.tables.items() if item.study == name}
+            figures, pages = (
+                [
+                    item_name
+                    for item_name, item in items.items()
+                    if item.tables and set(item.tables) <= tables
+                ]
+                for items in (self.figures, self.pages)
+            )
+            targets.setdefault(name, paths(sorted(tables), figures, pages))
+        for paper in self.papers:
+            name = f"claims_{paper}"
+            targets[name] = paths([name], [], [name])
+        return targets
+
+    @property
+    def default(self) -> list[str]:
+        """Files of a plain `snakemake`."""
+        return [
+            path
+            for name, kind in self.kinds.items()
+            if kind.by_default
+            for path in self.targets[name]
+        ]
+
+    @cached_property
+    def _jobs(self) -> dict[str, tuple[Job, str]]:
+        return {}
+
+    def _table_job(self, name: str) -> tuple[Job, str]:
+        # On request: the code hashes of all tables take seconds.
+        if name not in self._jobs:
+            table = self.tables[name]
+            job = table.job(self.identities(table.tables))
+            self._jobs[name] = job, job.identity
+        return self._jobs[name]
+
+    def studies_of(self, stage: Stage) -> list[str]:
+        """Return the studies that run through a stage."""
+        return [name for name, study in self.studies.items() if isinstance(study, stage.study)]
+
+    @property
+    def tables_by_rule(self) -> dict[str, list[str]]:
+        """Tables of each rule."""
+        rules: dict[str, list[str]] = {}
+        for name, table in self.tables.items():
+            rules.setdefault(table.rule, []).append(name)
+        return rules
+
+    @property
+    def figure_targets(self) -> dict[str, str]:
+        """Figure of each target: its name.
+
+        The number of one of a paper's figures, as figure1.
+        """
+        numbered = {
+            match[0]: name for name in self.figures if (match := re.match(r"figure\d+(?=_)", name))
+        }
+        return {
+            target: name
+            for target, name in (numbered | {name: name for name in self.figures}).items()
+            if target not in self.targets
+        }
+
+    def files_of(self, name: str) -> list[str]:
+        """Return the cell files that a table is made from, below the folder of results."""
+        table = self.tables[name]
+        return [
+            path
+            for folder, stage in table.files.items()
+            for *_, path in stage.files_of(table.study, table.cells_of, folder)
+        ]
+
+    def table_job(self, name: str) -> Job:
+        """Return the job that writes a table."""
+        return self._table_job(name)[0]
+
+    def identities(self, tables: Iterable[str]) -> dict[str, str]:
+        """Return the identity of the job of each of some tables, for their readers."""
+        return {name: self._table_job(name)[1] for name in tables}
+
+    def _job(
+        self, function: str, sections: Mapping[str, Any], tables: Iterable[str], runs: str = ""
+    ) -> Job:
+        return make_job(
+            function,
+            (),
+            sections,
+            runs=runs,
+            tables=self.identities(tables),
+        )
+
+    def figure_job(self, name: str) -> Job:
+        """Return the job that draws a figure."""
+        figure = self.figures[name]
+        module = figure.module or self.kinds[self.kind_of[name]].module("figures")
+        sections = {**figure.sections, **self.size_section}
+        return self._job(
+            f"{module}:{figure.function or name}", sections, figure.tables, "figures.draw:draw"
+        )
+
+    def page_job(self, name: str) -> Job:
+        """Return the job that writes a page, as text and for the report."""
+        page = self.pages[name]
+        schemas = {table: self.tables[table].schema for table in page.shown}
+        sections = {"title": page.title, "schemas": schemas, **page.sections, **self.size_section}
+        tables = dict.fromkeys((*page.tables, *page.shown))
+        return self._job(
+            page.function or "report.html_pages:title_only",
+            sections,
+            tables,
+            "report.html_pages:render_page",
+        )
+
+    def html_page_job(self, name: str) -> Job:
+        """Return the job that writes a page of HTML."""
+        page = self.html_pages[name]
+        return self._job(page.function, page.sections, page.tables)
+
+    def can_make(self, function: str, name: str) -> bool:
+        """Return whether it has the study, table, figure or page of a name; an error where not."""
+        return bool(find_stage(function) or self.product_job(function, name))
+
+    def product_job(self, function: str, name: str) -> Job:
+        """Return the job by which a function makes the table, figure or page of a name."""
+        for products, job_of in (
+            (self.tables, self.table_job),
+            (self.figures, self.figure_job),
+            (self.pages, self.page_job),
+            (self.html_pages, self.html_page_job),
+        ):
+            if name in products and (job := job_of(name)).stage == function:
+                return job
+        raise RarefeatError(f"{function} makes no table, figure or page {name}")
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str], Cell]:
+        """Every cell by study and path, and what the cells that share a file have in common."""
+        return {
+            (name, shared.path): shared
+            for name, study in self.studies.items()
+            for cell in study.cells()
+            for depth in range(1, len(cell.axes) + 1)
+            for shared in [
+                cell if depth == len(cell.axes) else cell.restrict_to(*list(cell.values)[:depth])
+            ]
+        }
+
+    def stage_job(self, stage: Stage, name: str, cell: str = "", seeds: str = "") -> Job:
+        """Return the job of a stage for a study, the path of a cell, and a seed block."""
+        if cell and (name, cell) not in self.cells:
+            raise RarefeatError(f"{name} has no cell {cell}; see its grid in the config")
+        study = self.studies.get(name) or self.sections[stage.function.split(".")[1]]
+        place = self.cells[name, cell] if cell else None
+        return stage.job(name, study, place, seeds, self._user_files(name, seeds))
+
+    @cached_property
+    def _image_hashes(self) -> dict[str, dict[str, str]]:
+        return {}
+
+    def _user_files(self, name: str, seeds: str) -> dict[str, str]:
+        """Return the hashes of the user's files that a job of a study of images reads."""
+        study = self.studies.get(name)
+        if not isinstance(getattr(study, "data", None), ImageData):
+            return {}
+        if name not in self._image_hashes:
+            self._image_hashes[name] = image_hashes(study, self.results, name)
+        return self._image_hashes[name] | (
+            list_hashes(study, study.blocks()[seeds]) if seeds else {}
+        )
+
+    @property
+    def size_section(self) -> dict[str, str]:
+        """Name of the run, and its size where that is smaller than the default, for figures."""
+        size = {"size": self.size} if self.size not in ("", "full") else {}
+        return size | ({"run": self.name} if self.name else {})
+
+    @property
+    def warning(self) -> str:
+        """Warning of the report that this is no run of the default size; empty where it is one."""
+        seeds = f" No study has more than {self.most_seeds} seeds." if self.most_seeds else ""
+        return (
+            f"A run of size {self.size}, not of the default size."
+            if "size" in self.size_section
+            else ""
+        ) + seeds
+
+    def check(self) -> "Project":
+        """Return itself; RarefeatError for a name that two things have, or that no path can have.
+
+        For too many seeds.
+        """
+        for name, study in self.studies.items():
+            try:
+                check_name(getattr(study, "draws", "none"))
+            except ValueError as error:
+                raise RarefeatError(
+                    f"config: {self.kind_of[name]}: draws of the study {name}: {error}"
+                ) from error
+            last = getattr(study, "first_seed", 0) + study.seeds - 1
+            if study.seeds > MAX_SEEDS:
+                raise RarefeatError(
+                    f"config: the study {name}: seeds must be at most {MAX_SEEDS:,}, got"
+                    f" {shorten_repr(study.seeds)}"
+                )
+            if last > MAX_SEED:
+                raise RarefeatError(
+                    f"config: the study {name}: first_seed + seeds - 1 must be at most"
+                    f" {MAX_SEED:,}, got {last:,}"
+                )
+        claims = {f"claims_{paper}": paper for paper in self.papers}
+        merge_unique("targets", self.kinds, self.studies, claims)
+        merge_unique("pages", self.pages, self.html_pages)
+        for label, names in {
+            "table": self.tables,
+            "figure": self.figures,
+            "page": self.pages,
+        }.items():
+            merge_unique(f"{label}s", names)
+            if wrong := [name for name in names if "/" in name or len(name) > MAX_NAME]:
+                raise RarefeatError(
+                    f"config: the {label} {shorten_repr(wrong[0])} is too long for a file; {RULE}"
+                )
+        for name, table in self.tables.items():
+            for folder, stage in table.files.items():
+                if folder not in stage.folders:
+                    raise RarefeatError(
+                        f"the table {name}: {stage.function} writes no files {folder!r}, it"
+                        f" writes {', '.join(stage.folders)}"
+                    )
+        ids = [
+            (claim, claim_set)
+            for claim_set in self.claim_sets.values()
+            for claim in claim_set.claims
+        ]
+        for name, claim_set in ids:
+            if len(others := [other.file for claim, other in ids if claim == name]) > 1:
+                raise claim_set.error(
+                    name,
+                    f"its id is in {' and in '.join(others)}; each claim needs an id of its own",
+                )
+        return self
+
+    def _with_tables(self, label: str, items: dict[str, Any]) -> dict[str, Any]:
+        for name, item in items.items():
+            check_tables(f"the {label} {name}", item.tables, self.tables)
+        return items
+
+
+def check_tables(reader: str, names: Iterable[str], tables: Mapping[str, Table]) -> None:
+    """Raise RarefeatError where a table is missing that a table, figure or page needs."""
+    if missing := [name for name in names if name not in tables]:
+        raise RarefeatError(
+            f"config: {reader} needs the table {missing[0]}, which no study makes: is a study or a"
+            f" block of its grid left out?"
+        )
+
+
+def sort_tables(tables: dict[str, Table]) -> dict[str, Table]:
+    """Return tables so that each comes after those that it is made from.
+
+    RarefeatError where one of these is missing.
+    """
+    ordered: dict[str, Table] = {}
+
+    def add(name: str) -> None:
+        check_tables(f"the table {name}", tables[name].tables, tables)
+        for source in tables[name].tables:
+            if source not in ordered:
+                add(source)
+        ordered[name] = tables[name]
+
+    for name in tables:
+        add(name)
+    return ordered
+
+
+def paths(
+    tables: Iterable[str],
+    figures: Iterable[str] = (),
+    pages: Iterable[str] = (),
+    html_pages: Iterable[str] = (),
+) -> list[str]:
+    """Return the paths of outputs below the folder of results."""
+    pages = list(pages)
+    return [
+        *(f"tables/{name}.parquet" for name in tables),
+        *(f"figures/{name}.{suffix}" for name in figures for suffix in ("pdf", "png")),
+        *(f"{name}.md" for name in pages),
+        *(f"pages/{name}.html" for name in (*pages, *html_pages)),
+    ]
+
+
+def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the items of all kinds by name; RarefeatError where two have the same."""
+    owners: dict[str, str] = {}
+    for kind, items in by_kind.items():
+        for name in items:
+            if (owner := owners.setdefault(name, kind)) != kind:
+                raise RarefeatError(
+                    f"config: {owner} and {kind} both have a {label} {name}; each needs a name of"
+                    f" its own"
+                )
+    return {name: item for items in by_kind.values() for name, item in items.items()}
+
+
+def merge(raw: dict, *folders: Path) -> dict:
+    """Return a config laid over the studies' own files, as one mapping of plain values."""
+    allowed = [*TopLevelConfig.model_fields, *SHARED_STUDY_KEYS, "images", *kinds()]
+    if wrong := sorted(map(str, set(raw) - set(allowed))):
+        raise RarefeatError(
+            f"config: {shorten_repr(wrong[0])[1:-1]}: unknown key{suggest(wrong[0], allowed)};"
+            f" allowed are {', '.join(allowed)}"
+        )
+    size, most_seeds = raw.get("size"), raw.get("most_seeds")
+    merged, sizes = {key: raw[key] for key in allowed if key in raw}, set()
+    for name in kinds():
+        candidates = [
+            *(folder / f"{name}.yaml" for folder in folders or (STUDIES,)),
+            SINGLE_FILE_STUDIES / f"{name}.yaml",
+        ]
+        defaults = read_yaml(next((path for path in candidates if path.is_file()), candidates[0]))
+        kind_sizes, changes = defaults.pop("sizes", None) or {}, raw.get(name, {})
+        defaults.pop("claims", None)
+        sizes |= kind_sizes.keys()
+        check_omitted(name, changes, defaults)
+        section = (
+            merge_configs(defaults, kind_sizes.get(size) or {})
+            if isinstance(size, str)
+            else defaults
+        )
+        section = merge_configs(section, changes) if isinstance(changes, dict) else changes
+        merged[name] = limit_seeds(section, most_seeds)
+    if isinstance(size, str) and size and size not in sizes:
+        raise RarefeatError(
+            f"config: size: unknown size {shorten_repr(size)}{suggest(size, sizes)}; allowed are"
+            f" {', '.join(sorted(sizes))}"
+        )
+    return merged
+
+
+def parse(raw: dict, *folders: Path) -> Project:
+    """Return the project of a raw config (`merge`); RarefeatError with a line that names the key."""
+    return build(merge(raw, *folders), raw)
+
+
+def build(merged: dict, raw: dict, *only: str) -> Project:
+    """Return the project of a merged config, or of `only` some study kinds of it.
+
+    An error names the keys of `raw`.
+    """
+    of_kinds = {name: load_kind(name) for name in only} or kinds()
+    top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
+    shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}
+    sections = {
+        name: limit_seeds(kind.inherited(merged[name], shared), merged.get("most_seeds"))
+        for name, kind in of_kinds.items()
+    }
+    model = create_model(
+        "Config",
+        __base__=TopLevelConfig,
+        **{name: (kind.section, ...) for name, kind in of_kinds.items()},
+    )
+    try:
+        config = model.model_validate(top | sections)
+    except ValidationError as error:
+        if missing := [key for key in SHARED_STUDY_KEYS if key not in raw]:
+            raise RarefeatError(
+                f"config: {missing[0]}: missing, as is all of {DEFAULT}; start snakemake in the"
+                f" project's folder, or name it by"
+                " --directory"
+            ) from error
+        raise RarefeatError(f"config: {format_validation_error(error, model, raw)}") from error
+    typed = {name: getattr(config, name) for name in of_kinds}
+    results = f"{config.results}/{config.name}" if config.name else config.results
+    return Project(results, typed, config.size, config.most_seeds, config.name, merged).check()
+
+
+MERGED = "config.yaml"
+"""File of a folder of results: the whole config of the last run, written as the run begins."""
+
+
+class PlainDumper(yaml.CSafeDumper):
+    """Writes what stands twice twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Return that nothing is named by a mark."""
+        return True
+
+
+def write_merged(project: Project) -> None:
+    """Write the whole config of a run into its folder of results."""
+    text = yaml.dump(dict(project.merged), Dumper=PlainDumper, sort_keys=False)
+    write_file(Path(project.results, MERGED), f"# Written by the run; change config/.\n{text}")
+
+
+def load_merged(results: str, function: str = "", name: str = "") -> Project:
+    """Return the project of the last run in a folder of results.
+
+    Of a job's function and name, only the study kind that it is of, where that is known by name:
+    the import of all thirteen takes longer than a short job.
+    """
+    text = Path(results, MERGED).read_text(encoding="utf-8")
+    merged = yaml.load(text, Loader=yaml.CSafeLoader)
+    package, *names = function.partition(":")[0].split(".")
+    only = names[:1] if package == "studies" else []
+    if package == "chain":
+        study = re.split(r"[.]|_(?:grid|summary|trends|trajectories)$", name)[0]
+        only = [kind for kind in NAMES if study in (merged[kind].get("studies") or {})]
+    with contextlib.suppress(RarefeatError):
+        if only and (project := build(merged, merged, *only)).can_make(function, name):
+            return project
+    return build(merged, merged)
+
+
+def check_omitted(kind: str, changes: Any, defaults: dict) -> None:
+    """Raise RarefeatError for a study that a config leaves out, by null, and that does not exist."""
+    studies = changes.get("studies") if isinstance(changes, dict) else None
+    allowed = defaults.get("studies") or {}
+    for name, study in studies.items() if isinstance(studies, dict) else ():
+        if study is None and name not in allowed:
+            raise RarefeatError(
+                f"config: {kind}.studies: unknown study {shorten_repr(name)} set to null"
+                f"{suggest(name, allowed)}"
+            )
+
+
+def limit_seeds(section: Any, most_seeds: Any) -> Any:
+    """Return a raw section with at most so many seeds, where that is a number above 0."""
+    if (
+        not isinstance(most_seeds, int)
+        or isinstance(most_seeds, bool)
+        or most_seeds < 1
+        or not isinstance(section, dict)
+    ):
+        return section
+    return {
+        key: min(value, most_seeds)
+        if key == "seeds" and isinstance(value, int)
+        else limit_seeds(value, most_seeds)
+        for key, value in section.items()
+    }
+
+
+def resolve_path(path: str | Path) -> Path:
+    """Return a file of the working directory, or else of those that come with the package."""
+    path = Path(path)
+    return PACKAGED_FILES / path if not path.exists() and (PACKAGED_FILES / path).exists() else path
+
+
+def load(*files: str | Path, folder: Path | None = None) -> Project:
+    """Return the project of config files, the later ones over the earlier."""
+    files = tuple(map(resolve_path, files or (DEFAULT,)))
+    raw: dict = {}
+    for path in files:
+        raw = merge_configs(raw, read_yaml(path))
+    return parse(raw, folder or files[0].parent / "studies")

@@ -1,0 +1,82 @@
+"""Helpers of command lines: functions by name, one-line errors, progress."""
+
+import contextlib
+import importlib
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from tqdm import tqdm
+
+from rarefeat.errors import RarefeatError
+
+Item = TypeVar("Item")
+
+
+def load_function(name: str) -> Callable:
+    """Return the function, or the schema, that MODULE:NAME names.
+
+    RarefeatError where the package has none.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(f"rarefeat.{module}"), attribute)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise RarefeatError(f"{name}: the package rarefeat has no such function") from error
+
+
+def run_main(main: Callable[[], None]) -> None:
+    """Run a command line; an error that a user can mend is one line, with exit status 1."""
+    # As an exception, so that temporary files are removed.
+    line = "error: ended by SIGTERM; run snakemake again"
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(line))
+    try:
+        main()
+    except RarefeatError as error:
+        sys.exit(f"error: {error}")
+    except (MemoryError, RuntimeError) as error:
+        # torch has no type of its own for memory that the system refuses.
+        if not isinstance(error, MemoryError) and not re.search(
+            r"allocate memory|out of memory", str(error)
+        ):
+            raise
+        remedy = (
+            "give the job more, run fewer jobs at once, or lower seeds_per_block"
+            " (of images, training.batch)"
+        )
+        sys.exit(f"error: out of memory: {str(error).partition(chr(10))[0]}; {remedy}")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+SHOWN: list[Callable[[Iterable], Iterable]] = []
+"""Functions that `progress` passes items through instead, the innermost last."""
+
+
+@contextlib.contextmanager
+def progress_display(display: bool | Callable[[Iterable], Iterable]) -> Iterator[None]:
+    """Show progress as usual, not at all, or by passing items through a function."""
+    before = list(SHOWN)
+    if display is not True:
+        SHOWN.append(display or iter)
+    try:
+        yield
+    finally:
+        SHOWN[:] = before
+
+
+def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0) -> Iterator[Item]:
+    """Pass items on, with a bar on a terminal, and else a line with the time left now and then."""
+    if SHOWN or sys.stderr.isatty():
+        yield from SHOWN[-1](items) if SHOWN else tqdm(items, total=total, desc=label)
+        return
+    start = last = time.monotonic()
+    for done, item in enumerate(items, start=1):
+        yield item
+        if done == total or time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            line = tqdm.format_meter(done, total, last - start, prefix=label, ncols=0)
+            print(line, file=sys.stderr, flush=True)

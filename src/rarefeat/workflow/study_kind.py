@@ -1,0 +1,468 @@
+"""Declarations of a study kind: its stages, tables, figures, pages and claims.
+
+The workflow, the report and the docs read these declarations and know no study by name. The kinds
+that exist are in `registry.py`; what the declarations of one config add up to is in `project.py`.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args
+
+from rarefeat.workflow.config.cells import Cell, cell_path
+from rarefeat.workflow.config.images import ImageStudy
+from rarefeat.workflow.config.section import Section, dump_config
+from rarefeat.workflow.config.study import Study, merge_configs, share_defaults
+from rarefeat.workflow.run.code_hashes import parameters
+from rarefeat.workflow.run.job import Job, make_job
+
+ConfigSections = Mapping[str, Any]
+"""Sections of the config by name."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A pipeline stage of the cells of a study.
+
+    One job for each cell and seed block, with files of its own.
+    """
+
+    function: str
+    """MODULE:FUNCTION, called with `(inputs, job)`; it returns the content of each of `files`."""
+    study: type
+    """Type of the studies that run through this stage."""
+    job_config: Callable[[Any, Cell], ConfigSections | None] | None
+    """Settings of the job of a cell, from `(study, cell)`, None where the cell has no such job; or
+    None, for those that the parameters of the function name."""
+    files: tuple[str, ...]
+    """FOLDER.SUFFIX of each file, the folder below that of results."""
+    upstream: tuple["Stage", ...] = ()
+    """Stages whose files of the same cell the job reads."""
+    not_compared: tuple[str, ...] = ()
+    """Keys of `job_config` that a reader does not compare: a file may hold more arms than the
+    reader's grid block has."""
+    axes: tuple[str, ...] | None = None
+    """Axes in the path of its files, in order: fewer than the cell's where cells share a file, none
+    where a study has one."""
+    rule: str = ""
+    """Name of its rule; that of the function by default."""
+
+    def config_of(self, study: Any, cell: Cell | None) -> ConfigSections | None:
+        """Return the settings of the job of a cell; None where the cell has no such job."""
+        if self.job_config:
+            return self.job_config(study, cell)
+        config = settings_of(study, cell, parameters(self.function)[1:])
+        nothing_to_train = "untrained" not in config and config.get("arms") == []
+        return None if nothing_to_train else config
+
+    @property
+    def name(self) -> str:
+        """Name of its rule."""
+        return self.rule or self.function.partition(":")[2]
+
+    @property
+    def folders(self) -> dict[str, str]:
+        """Suffix of its files by their folder."""
+        return dict(file.split(".") for file in self.files)
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """Functions that a file of this stage depends on: those of the stages upstream.
+
+        Its own.
+        """
+        return (*lineage(self.upstream), self.function)
+
+    def shared_cell(self, cell: Cell) -> Cell:
+        """Return what a cell has in common with those that it shares a file with."""
+        if self.axes is None:
+            return cell
+        axes = tuple((axis, cell[axis]) for axis in self.axes if axis in cell.values)
+        return Cell(axes, cell.arms if len(axes) == len(cell.axes) else ())
+
+    def identify(self, cell: Cell, block: str) -> dict[str, Any]:
+        """Return the cell and seeds that a file says it is of.
+
+        Neither where a study has one file.
+        """
+        return {} if self.axes == () else {"cell": self.shared_cell(cell).values, "seeds": block}
+
+    def path(self, folder: str, name: str, cell: Cell, block: str) -> str:
+        """Return the path of a file, below the folder of results."""
+        if self.axes == ():
+            return f"{folder}/{name}.{self.folders[folder]}"
+        return cell_path(folder, name, self.shared_cell(cell), block, self.folders[folder])
+
+    def job(
+        self,
+        name: str,
+        study: Any,
+        cell: Cell | None = None,
+        block: str = "",
+        extra: ConfigSections | None = None,
+    ) -> Job:
+        """Return the job of a cell and seed block."""
+        config = {**(self.config_of(study, cell) or {}), **(extra or {})}
+        files = {folder: stage.function for stage in self.upstream for folder in stage.folders}
+        upstream = lineage(self.upstream)
+        return make_job(self.function, upstream, config, name, cell, block, files=files)
+
+    def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
+        """Yield the first cell, the seed block and the path of every file of a study in a folder."""
+        paths = set()
+        for cell in study.cells():
+            if self.config_of(study, cell) is not None:
+                for block in study.blocks():
+                    path = self.path(folder, name, cell, block)
+                    if path not in paths:
+                        paths.add(path)
+                        yield cell, block, path
+
+    def expected_config(self, study: Any, cell: Cell) -> dict[str, Any]:
+        """Return the config values that the file of a cell must have been made with."""
+        config = self.config_of(study, cell) or {}
+        return {
+            name: dump_config(section)
+            for name, section in config.items()
+            if name not in self.not_compared
+        }
+
+
+OF_CELL = {"arms": "trained", "untrained": "untrained"}
+"""Settings that a cell has, and not its study."""
+
+
+def settings_of(study: Any, cell: Cell | None, names: Iterable[str]) -> dict[str, Any]:
+    """Return the settings with some names, of a study and a cell."""
+    return {
+        name: getattr(cell, OF_CELL[name]) if name in OF_CELL else getattr(study, name)
+        for name in names
+    }
+
+
+def lineage(stages: Iterable[Stage]) -> tuple[str, ...]:
+    """Return the functions that files of some stages depend on, each once."""
+    return tuple(dict.fromkeys(name for stage in stages for name in stage.lineage))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, `tables/NAME.parquet`."""
+
+    schema: str
+    """MODULE:NAME of its schema."""
+    function: str
+    """MODULE:FUNCTION, called with `(inputs, job)`; it returns the table, or all tables of its rule
+    by name."""
+    sections: ConfigSections = field(default_factory=dict)
+    """What of the config the job is given."""
+    files: Mapping[str, Stage] = field(default_factory=dict)
+    """Stage of the cell files that it is made from, by folder."""
+    tables: tuple[str, ...] = ()
+    """Tables that it is made from."""
+    study: str = ""
+    """The study that it belongs to; empty for a table of several studies."""
+    upstream: tuple[Stage, ...] = ()
+    """Stages of other files that it is made from."""
+    rule: str = "tabulate"
+    """Name of its rule; another one is of the kind's own file of rules, or makes all tables that
+    name it at once."""
+    wrapper: str = ""
+    """MODULE:FUNCTION that calls `function`, where its result is not a table yet
+    (workflow/run/command.py)."""
+
+    @property
+    def cells_of(self) -> Any:
+        """The study whose cell files it is made from, or a block of its grid."""
+        return self.sections.get(self.study) or next(iter(self.sections.values()))
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """Functions upstream of its own, and schemas that it is given by name."""
+        named = self.sections.get("schema", ())
+        schemas = (
+            (named,)
+            if isinstance(named, str)
+            else named.values()
+            if isinstance(named, Mapping)
+            else ()
+        )
+        return (*lineage((*self.files.values(), *self.upstream)), *dict.fromkeys(schemas))
+
+    def job(self, tables: Mapping[str, str]) -> Job:
+        """Return the job that writes it."""
+        files = {folder: stage.function for folder, stage in self.files.items()}
+        options = {"runs": self.wrapper, "tables": tables, "files": files}
+        # A job that writes several tables checks each itself.
+        schema = self.schema if self.rule == "tabulate" else ""
+        return make_job(
+            self.function,
+            self.lineage,
+            self.sections,
+            self.study,
+            table_schema=schema,
+            **options,
+        )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, `figures/NAME.png` and `.pdf`: its tables, and the function that draws it.
+
+    The function is called with `(tables, job)` and returns a matplotlib figure.
+    """
+
+    tables: tuple[str, ...]
+    caption: str
+    """What is plotted and what to look at, for the report."""
+    module: str = ""
+    """Module of the function; `figures` of the kind by default."""
+    function: str = ""
+    """Name of the function; that of the figure by default."""
+    sections: ConfigSections = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of a run: `NAME.md`.
+
+    For the report `pages/NAME.html` with the text and tables to sort and to filter.
+    """
+
+    title: str
+    function: str
+    """MODULE:FUNCTION, called with `(tables, job)`; it returns Markdown. Empty for a page of tables
+    alone."""
+    tables: tuple[str, ...]
+    sections: ConfigSections = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    """Tables that the report shows below the text."""
+
+
+@dataclass(frozen=True)
+class HtmlPage:
+    """A page of HTML alone, `pages/NAME.html`, for the report."""
+
+    title: str
+    function: str
+    """MODULE:FUNCTION, called with `(tables, job)`; it returns HTML."""
+    tables: tuple[str, ...]
+    sections: ConfigSections = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StudyOutputs:
+    """Everything that a study kind makes, by name."""
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    pages: Mapping[str, Page] = field(default_factory=dict)
+    html_pages: Mapping[str, HtmlPage] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClaimInputs:
+    """Tables that the claims of a study kind are measured on.
+
+    The claims are declared in `claims.yaml` of its folder; `measure(tables, job)` of its module
+    `claims` measures them.
+    """
+
+    tables: tuple[str, ...]
+    sections: ConfigSections = field(default_factory=dict)
+
+
+STUDIES = Path(__file__).parents[1] / "studies"
+SINGLE_FILE_MODULES = ("declaration", "config", "tables", "figures", "claims", "doc_tables")
+"""What a study kind that is one file holds itself."""
+
+
+@dataclass(frozen=True)
+class StudyKind:
+    """A kind of study.
+
+    It is the folder `studies/NAME` with `config/studies/NAME.yaml`, or `studies/NAME.py` with
+    `NAME.yaml`.
+
+    `workflow/rules/NAME.smk` holds its rules, where the general ones do not do.
+    """
+
+    name: str
+    title: str
+    section: type[Section]
+    """Its section of the config."""
+    build_outputs: Callable[[Any], StudyOutputs]
+    """Outputs, from its section."""
+    studies: Callable[[Any], Mapping[str, Any]] = lambda section: section.studies
+    """Studies of its section by name, each with `cells()` and `blocks()`."""
+    stages: tuple[Stage, ...] = ()
+    """Pipeline stages, beside those that kinds share."""
+    inherits: tuple[str, ...] = ()
+    """Top-level config keys that its section, or each of its `studies`, takes unless it sets
+    them."""
+    inherit: Callable[[Any, dict], Any] | None = None
+    """Own way to merge the raw section with the top level, where it has no `studies`."""
+    claim_inputs: Callable[[Any], ClaimInputs | None] = lambda section: None
+    by_default: bool = True
+    """Whether a plain `snakemake` makes it."""
+    question: str = ""
+    """Question for the lists of studies, where it has no page in docs/templates/studies."""
+    answer: str = ""
+    """Answer in a few words; the first sentence of its findings by default."""
+
+    def module(self, name: str) -> str:
+        """Return the name of one of its modules, from the package's root.
+
+        A kind that is one file holds SINGLE_FILE_MODULES itself; another module of it is
+        `studies/KIND_NAME.py`.
+        """
+        if not (STUDIES / f"{self.name}.py").is_file():
+            return f"studies.{self.name}.{name}"
+        return (
+            f"studies.{self.name}" if name in SINGLE_FILE_MODULES else f"studies.{self.name}_{name}"
+        )
+
+    def load(self, name: str) -> ModuleType | None:
+        """Import one of its modules; None where it has none of this name."""
+        module = f"rarefeat.{self.module(name)}"
+        return importlib.import_module(module) if importlib.util.find_spec(module) else None
+
+    def inherited(self, raw: Any, shared: dict) -> Any:
+        """Return its raw section with the values of the top level that it takes."""
+        if self.inherit:
+            return self.inherit(raw, shared)
+        if studies := self.section.model_fields.get("studies"):
+            return share_defaults(raw, shared, get_args(studies.annotation)[1], self.inherits)
+        taken = {key: shared[key] for key in self.inherits if key in shared}
+        return merge_configs(taken, raw) if isinstance(raw, dict) else raw
+
+
+def table_from(function: str, sections: ConfigSections | None = None, **options: Any) -> Table:
+    """Return a table whose schema has the name of its function, in capitals."""
+    module, _, name = function.partition(":")
+    folder = ".".join(module.split(".")[:2])
+    return Table(f"{folder}.tables:{name.upper()}", function, sections or {}, **options)
+
+
+def concatenated_tables(
+    rule: str, schemas: Mapping[str, str], sources: Mapping[str, Iterable[str]]
+) -> dict[str, Table]:
+    """Return tables that each hold the rows of several others; one rule makes them all."""
+    names = {name: list(tables) for name, tables in sources.items()}
+    read = tuple(dict.fromkeys(source for tables in names.values() for source in tables))
+    sections = {"schema": dict(schemas), "sources": names}
+    return {
+        name: Table(schema, "stages.concat_tables:join", sections, tables=read, rule=rule)
+        for name, schema in schemas.items()
+    }
+
+
+def collected_table(schema: str, stage: Stage, folder: str, name: str, study: Any) -> Table:
+    """Return the table of all rows of every cell and seed block of a study."""
+    return Table(
+        schema,
+        "stages.concat_tables:collect",
+        {name: study, "schema": schema},
+        {folder: stage},
+        study=name,
+    )
+
+
+SYNTHESISE = Stage(
+    "stages.synthesise:stage",
+    Study,
+    None,
+    ("latents.safetensors",),
+    axes=("eps_min",),
+    rule="synthesise",
+)
+PRETRAIN = Stage(
+    "stages.pretrain:stage",
+    Study,
+    None,
+    ("encoders.safetensors", "trajectories.parquet"),
+    (SYNTHESISE,),
+    not_compared=("arms",),
+    rule="pretrain",
+)
+PROBE = Stage(
+    "stages.probe:stage",
+    Study,
+    None,
+    ("probes.parquet",),
+    (SYNTHESISE, PRETRAIN),
+    not_compared=("arms", "untrained"),
+    rule="probe",
+)
+IMAGE_DATA = Stage(
+    "images.datasets:stage",
+    ImageStudy,
+    lambda study, cell: {"data": study.data},
+    ("images.safetensors",),
+    axes=(),
+    rule="image_data",
+)
+IMAGE_SPLITS = Stage(
+    "images.splits:stage",
+    ImageStudy,
+    ImageStudy.images_drawn,
+    ("splits.safetensors",),
+    (IMAGE_DATA,),
+    axes=("rho", "split"),
+    rule="image_splits",
+)
+IMAGE_PRETRAIN = Stage(
+    "images.pretrain:stage",
+    ImageStudy,
+    ImageStudy.pretrain_config,
+    ("encoders.safetensors", "trajectories.parquet"),
+    (IMAGE_DATA, IMAGE_SPLITS),
+    rule="pretrain_images",
+)
+IMAGE_PROBE = Stage(
+    "images.probe:stage",
+    ImageStudy,
+    ImageStudy.probe_config,
+    ("probes.parquet",),
+    (IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN),
+    rule="probe_images",
+)
+SHARED_STAGES = (SYNTHESISE, PRETRAIN, PROBE, IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN, IMAGE_PROBE)
+"""Stages that several kinds run through; their rules are workflow/rules/chain.smk and
+images.smk."""
+
+
+def chain_tables(name: str, study: Study) -> dict[str, Table]:
+    """Return the tables of an encoder study and of each block of its grid.
+
+    STUDY_TABLE and STUDY.BLOCK_TABLE.
+    """
+    parts = {name: study.as_plain_study()}
+    parts |= {f"{name}.{block}": parts[name].grid_block_study(block) for block in study.grid}
+    return {
+        f"{part}_{table}": Table(
+            f"stages.tables:{table.upper()}",
+            "stages.aggregate:aggregate",
+            {name: study_of_part},
+            {"probes": PROBE, "trajectories": PRETRAIN},
+            study=name,
+            rule="aggregate",
+        )
+        for part, study_of_part in parts.items()
+        for table in ("grid", "summary", "trends", "trajectories")
+    }
+
+
+def trajectories_table(name: str, study: Study) -> Table:
+    """Return the table of what the neurons of a study did during training."""
+    sections, files = {name: study.as_plain_study()}, {"trajectories": PRETRAIN}
+    return Table(
+        "stages.tables:TRAJECTORIES",
+        "stages.aggregate:aggregate_trajectories",
+        sections,
+        files,
+        study=name,
+    )

@@ -1,0 +1,232 @@
+import math
+
+import pytest
+import torch
+from conftest import seeded
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rarefeat.model.arms import PruningContext, mask_smallest_norms, mask_smallest_weights
+from rarefeat.model.neurons import (
+    absolute_cosines,
+    alignment_metrics,
+    feature_share,
+    lucky_neurons,
+    minority_overlap,
+    ordinary_neurons,
+)
+from rarefeat.model.sparse_coding import dictionary as draw_dictionary
+
+seeds = st.integers(0, 2**31)
+ratios = st.floats(0.05, 1)
+sizes = st.integers(3, 12)
+
+
+def layer(d, seed, m=20, S=2, d1=None):
+    """Random weights (S, m, d1) and dictionaries (S, d1, d), float64."""
+    g = seeded(seed)
+    d1 = d1 or d + 5
+    M = torch.stack([draw_dictionary(d1, d, g) for _ in range(S)]).double()
+    return torch.randn(S, m, d1, generator=g, dtype=torch.float64), M
+
+
+def hand_made():
+    """Five neurons in R^5 and four features, the last two the minority: (1, 5, 5), (1, 5, 4)."""
+    weights = torch.tensor(
+        [
+            [2.0, 0.0, 0.0, 0.0, 0.0],  # pure majority
+            [0.0, 0.0, 0.0, -0.1, 0.0],  # pure minority
+            [0.0, 0.6, 0.8, 0.0, 0.0],  # a mixture
+            [0.0, 0.0, 0.4, 0.0, 2.0],  # mostly outside the features
+            [0.0, 0.0, 0.0, 0.0, 0.0],  # dead
+        ]
+    )
+    return weights[None], torch.eye(5)[None, :, :4]
+
+
+# Cosines
+
+
+def test_absolute_cosines_equal_naive_loop():
+    weights, M = layer(4, 0)
+    cosines = absolute_cosines(weights, M)
+    for s in range(2):
+        for i in range(20):
+            for j in range(4):
+                w = weights[s, i]
+                expected = abs(float(w @ M[s, :, j])) / math.sqrt(float(w @ w))
+                assert cosines[s, i, j].item() == pytest.approx(expected)
+
+
+@given(sizes, seeds, st.floats(1e-3, 1e3))
+def test_absolute_cosines_range_and_scale_invariance(d, seed, scale):
+    weights, M = layer(d, seed)
+    cosines = absolute_cosines(weights, M)
+    assert ((cosines >= 0) & (cosines <= 1 + 1e-6)).all()
+    torch.testing.assert_close(absolute_cosines(-scale * weights, M), cosines)
+
+
+@given(sizes, seeds)
+def test_feature_share_equals_projection_of_eq_34(d, seed):
+    weights, M = layer(d, seed)
+    projected = weights @ M @ M.mT
+    expected = projected.square().sum(-1) / weights.square().sum(-1)
+    torch.testing.assert_close(feature_share(weights, M), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_feature_share_by_hand():
+    torch.testing.assert_close(
+        feature_share(*hand_made()), torch.tensor([[1.0, 1.0, 1.0, 0.16 / 4.16, 0.0]])
+    )
+
+
+# Definition B.1
+
+
+def naive_sets(weights, M, ratio, gamma):
+    """Eq. (26)-(28) in loops: weights (m, d1), M (d1, d) -> two sets of (i, j)."""
+    d = M.shape[1]
+    c1, c2 = (1 / ratio) ** 2 * 2 * (1 + gamma), ratio**2 * 2 * (1 - gamma)
+    ordinary, lucky = set(), set()
+    for i, w in enumerate(weights):
+        projected = M @ M.T @ w
+        scale = math.log(d) / d * float(projected @ projected)
+        squared = [float(w @ M[:, j]) ** 2 for j in range(d)]
+        for j in range(d):
+            if squared[j] >= c2 * scale:
+                ordinary.add((i, j))
+            if squared[j] >= c1 * scale and all(
+                squared[k] <= c2 * scale for k in range(d) if k != j
+            ):
+                lucky.add((i, j))
+    return ordinary, lucky
+
+
+def as_set(mask):
+    return {tuple(index) for index in mask.nonzero().tolist()}
+
+
+@given(sizes, seeds, ratios, st.floats(0, 0.2))
+def test_neuron_sets_equal_definition_b_1(d, seed, ratio, gamma):
+    weights, M = layer(d, seed, m=30)
+    weights[:, :d] = M.mT  # pure neurons among them
+    ordinary, lucky = (
+        select(weights, M, ratio, gamma) for select in (ordinary_neurons, lucky_neurons)
+    )
+    for s in range(2):
+        assert (as_set(ordinary[s]), as_set(lucky[s])) == naive_sets(weights[s], M[s], ratio, gamma)
+
+
+def test_neuron_sets_are_not_empty_for_many_features():
+    """At d = 40 and ratio 1 lucky neurons exist, so the comparison above is not of empty sets."""
+    weights, M = layer(40, 1, m=400)
+    ordinary, lucky = ordinary_neurons(weights, M, 1.0), lucky_neurons(weights, M, 1.0)
+    assert 0 < lucky.sum() < ordinary.sum() < ordinary.numel()
+    for s in range(2):
+        assert (as_set(ordinary[s]), as_set(lucky[s])) == naive_sets(weights[s], M[s], 1.0, 0.01)
+
+
+@pytest.mark.parametrize("d", [9, 64])
+def test_lucky_neurons_exist_above_sharp_ratio(d):
+    """Above 0.70 at d = 9 and 0.36 at d = 64, with gamma, a neuron along a feature is lucky."""
+    edge = math.sqrt(2 * math.log(d) / d)
+    assert edge == pytest.approx({9: 0.699, 64: 0.3605}[d], abs=1e-3)
+    M = torch.eye(d)[None].double()
+    assert not lucky_neurons(M, M, edge, gamma=0.01).any()
+    assert torch.equal(lucky_neurons(M, M, 1.001 * edge * math.sqrt(1.01), gamma=0.01), M.bool())
+
+
+# Metrics
+
+
+def test_alignment_metrics_by_hand():
+    weights, M = hand_made()
+    cosine = 0.4 / math.sqrt(4.16)
+    one = alignment_metrics(weights, M, 1)
+    assert one["aligned_neurons"].tolist() == [1.0]
+    assert one["max_alignment"].tolist() == pytest.approx([1.0])
+    assert one["majority_alignment"].tolist() == pytest.approx([(1.0 + 0.6 + 0.8) / 3])
+    assert one["pure_neurons"].tolist() == [2.0]
+    assert one["pure_minority_neurons"].tolist() == [1.0]
+    assert one["feature_share"].tolist() == pytest.approx([(3 + cosine**2) / 5])
+    two = alignment_metrics(weights, M, 2)
+    assert two["aligned_neurons"].tolist() == [1.0]  # one for each of the two features
+    assert two["max_alignment"].tolist() == pytest.approx([0.9])
+    assert two["majority_alignment"].tolist() == pytest.approx([0.8])
+    assert two["pure_minority_neurons"].tolist() == [1.0]
+
+
+def test_aligned_neurons_is_mean_over_minority():
+    M = torch.eye(4)[None]
+    weights = torch.eye(4)[None, [0, 2, 2, 2, 3]]
+    assert alignment_metrics(weights, M, 2)["aligned_neurons"].tolist() == [2.0]
+    assert alignment_metrics(weights, M, 1)["aligned_neurons"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("cosine", "aligned", "pure"), [(0.299, 0, 0), (0.301, 1, 0), (0.899, 1, 0), (0.901, 1, 1)]
+)
+def test_alignment_thresholds(cosine, aligned, pure):
+    weights = torch.tensor([[[0.0, cosine, math.sqrt(1 - cosine**2)]]])
+    metrics = alignment_metrics(weights, torch.eye(3)[None, :, :2], 1)
+    assert metrics["aligned_neurons"].item() == aligned
+    assert metrics["pure_neurons"].item() == metrics["pure_minority_neurons"].item() == pure
+
+
+def test_alignment_metrics_are_per_replica():
+    weights, M = layer(6, 2, S=3)
+    together = alignment_metrics(weights, M, 2)
+    for s in range(3):
+        for name, value in alignment_metrics(weights[s : s + 1], M[s : s + 1], 2).items():
+            torch.testing.assert_close(together[name][s : s + 1], value)
+
+
+@given(sizes, seeds, st.integers(1, 2))
+def test_alignment_metrics_ranges(d, seed, minority):
+    weights, M = layer(d, seed)
+    metrics = alignment_metrics(weights, M, minority)
+    for name in ("max_alignment", "majority_alignment", "feature_share"):
+        assert ((metrics[name] >= 0) & (metrics[name] <= 1 + 1e-6)).all()
+    assert (metrics["pure_minority_neurons"] <= metrics["pure_neurons"]).all()
+    assert (metrics["pure_neurons"] <= weights.shape[1]).all()
+
+
+# Overlap of a mask with the minority's neurons
+
+
+def test_overlap_of_neuron_mask_by_hand():
+    weights, M = hand_made()
+
+    def overlap(neurons, minority):
+        mask = torch.zeros(1, 5, dtype=torch.bool)
+        mask[0, neurons] = True
+        return minority_overlap(mask, weights, M, minority).item()
+
+    assert overlap([0, 1], 1) == 0.5
+    assert overlap([1], 1) == 1.0
+    assert overlap([0, 2, 4], 1) == 0.0
+    assert overlap([0, 1, 2, 4], 2) == 0.5  # the mixture is aligned with a minority feature
+
+
+def test_overlap_of_empty_mask_is_nan_per_replica():
+    weights, M = (part.repeat(2, 1, 1) for part in hand_made())
+    for shape in ((2, 5), (2, 5, 5)):
+        mask = torch.zeros(shape, dtype=torch.bool)
+        mask[1, 1] = True
+        value = minority_overlap(mask, weights, M, 1)
+        assert math.isnan(value[0])
+        assert value[1] == 1.0
+
+
+@given(sizes, seeds, st.floats(0.1, 0.9))
+def test_overlap_equals_count(d, seed, alpha):
+    weights, M = layer(d, seed)
+    aligned = absolute_cosines(weights, M)[..., -1] >= 0.3
+    for mask in (
+        rule(PruningContext(weights, M, 1, alpha))
+        for rule in (mask_smallest_norms, mask_smallest_weights)
+    ):
+        value = minority_overlap(mask, weights, M, 1)
+        for s in range(2):
+            expected = mask[s][aligned[s]].sum().item() / mask[s].sum().item()
+            assert value[s].item() == pytest.approx(expected)

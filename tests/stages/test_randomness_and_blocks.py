@@ -1,0 +1,383 @@
+import contextlib
+import itertools
+
+import pytest
+import torch
+from conftest import (
+    ARMS,
+    SMALL_DATA,
+    initial_weights,
+    pretrain_arm,
+    probe_arm,
+    small_training,
+    tiny_data,
+)
+
+from rarefeat.model.randomness import generator
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.simulators import make_simulator
+from rarefeat.model.sparse_coding import regression_target
+from rarefeat.stages.probe import probe
+from rarefeat.stages.synthesise import synthesise
+from rarefeat.train.loop import batches
+from rarefeat.train.pretraining import pretrain
+from rarefeat.workflow.config.model import Arm
+
+# Not in their order, on which nothing may depend.
+BLOCK = [5, 4, 3]
+# Weights of two runs with different numbers of threads, relative to the largest weight.
+THREADS_TOLERANCE = 1e-4
+
+
+@contextlib.contextmanager
+def threads(n):
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.fixture(params=["direct", "reduced"])
+def simulator(request, arm):
+    """Either simulator, for the arms that it has."""
+    if request.param == "reduced" and arm.arm == "pruned_weight":
+        pytest.skip("single weights have no mask under the reduced simulator")
+    return request.param
+
+
+def train(arm, seeds, data=SMALL_DATA, study="blocks", sigma=0.1, simulator="direct", **changes):
+    latents = synthesise(study, data, 0.5, seeds)
+    return pretrain_arm(
+        study, simulator, data, small_training(**changes), arm, sigma, seeds, latents["train"]
+    )
+
+
+def measure(arm, seeds, encoder, simulator, data=SMALL_DATA, **changes):
+    latents = synthesise("blocks", data, 0.5, seeds)
+    return probe_arm(
+        "blocks", simulator, data, small_training(**changes), arm, 0.1, seeds, latents, encoder
+    )
+
+
+def of_replica(encoder, index):
+    """Weights and bias of one replica of a block, in memory of their own."""
+    return tuple(part[index : index + 1].clone() for part in (encoder.weights, encoder.bias))
+
+
+def rows_of(rows, seed):
+    """Rows of one seed as text: a NaN equals itself."""
+    return repr([row for row in rows if row["seed"] == seed])
+
+
+# Generators
+
+
+def test_generator_depends_on_its_three_arguments():
+    draws = {}
+    for key in itertools.product(("a", "b"), (0, 1, 10), ("train", "test")):
+        draws[key] = tuple(torch.rand(4, generator=generator(*key)).tolist())
+        assert draws[key] == tuple(torch.rand(4, generator=generator(*key)).tolist())
+    assert len(set(draws.values())) == len(draws)
+
+
+def test_generator_keeps_its_arguments_apart():
+    """Study `a1` with seed 2 and study `a` with seed 12 are different streams."""
+    assert generator("a1", 2, "train").initial_seed() != generator("a", 12, "train").initial_seed()
+    assert generator("a", 1, "2train").initial_seed() != generator("a", 12, "train").initial_seed()
+
+
+def test_generator_does_not_change_global_state():
+    before = torch.get_rng_state()
+    torch.rand(3, generator=generator("a", 1, "b"))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_generators_of_adjacent_seeds_are_uncorrelated():
+    n, streams = 20_000, 20
+    draws = torch.stack(
+        [
+            torch.randn(n, generator=generator("a", seed, "noise"), dtype=torch.float64)
+            for seed in range(streams)
+        ]
+    )
+    off_diagonal = torch.corrcoef(draws) - torch.eye(streams)
+    assert off_diagonal.abs().max() < 5.5 / n**0.5
+
+
+# Draws of pretrain
+
+
+def test_batches_visit_each_pair_once_per_epoch():
+    N, K = 12, 4
+    steps = [next_batch.tolist() for next_batch in itertools.islice(batches("a", [1, 2], N, K), 6)]
+    for replica in range(2):
+        epochs = [
+            [i for step in steps[first : first + 3] for i in step[replica]] for first in (0, 3)
+        ]
+        assert [sorted(epoch) for epoch in epochs] == [list(range(N))] * 2
+        assert epochs[0] != epochs[1]
+    assert [step[0] for step in steps] != [step[1] for step in steps]
+
+
+def test_batches_leave_out_incomplete_batch():
+    steps = torch.stack(list(itertools.islice(batches("a", [1], 11, 4), 40)))[:, 0]
+    assert steps.shape == (40, 4)
+    for epoch in steps.view(20, 8):
+        assert len(set(epoch.tolist())) == 8
+    assert set(steps.flatten().tolist()) == set(range(11))
+
+
+def test_batches_and_weights_do_not_depend_on_block():
+    block = list(itertools.islice(batches("a", BLOCK, 20, 4), 12))
+    alone = list(itertools.islice(batches("a", [4], 20, 4), 12))
+    assert all(torch.equal(several[1:2], one) for several, one in zip(block, alone, strict=True))
+    for kind, d1 in itertools.product(("direct", "reduced"), (10, 21, 60)):
+        data = SMALL_DATA.model_copy(update={"d1": d1})
+        together = initial_weights("a", kind, data, small_training(), BLOCK)
+        assert torch.equal(together[1:2], initial_weights("a", kind, data, small_training(), [4]))
+
+
+def test_initial_weights_have_standard_deviation_sigma_0():
+    data = SMALL_DATA.model_copy(update={"d1": 200})
+    w = initial_weights("a", "direct", data, small_training(m=100, sigma_0=0.02), [1]).double()
+    n = w.numel()
+    assert abs(w.mean().item()) < 5 * 0.02 / n**0.5
+    assert w.square().mean().item() / 0.02**2 == pytest.approx(1, abs=5 * (2 / n) ** 0.5)
+
+
+@pytest.mark.parametrize("T", [1, 2, 9, 10, 250, 1000])
+def test_recorded_steps_are_log_spaced(T):
+    steps = log_spaced(T)
+    assert steps == sorted(set(steps))
+    assert {0, 1, T} | {10**k for k in range(4) if 10**k <= T} <= set(steps)
+    assert max(steps) == T
+    gaps = [after / before for before, after in itertools.pairwise(steps[1:]) if before >= 10]
+    assert all(1.1 < gap < 1.5 for gap in gaps)
+
+
+def test_history_holds_neurons_at_recorded_steps():
+    """Its metrics are those of the trajectory, and its last entry is the encoder's."""
+    data = tiny_data(d1=40)
+    for simulator in ("direct", "reduced"):
+        plain, _ = train(ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator)
+        kept, rows = train(
+            ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator, history=True
+        )
+        assert plain.history.shape == (3, 0, 12, data.d + 2)
+        assert kept.history.shape == (3, len(log_spaced(12)), 12, data.d + 2)
+        assert torch.equal(plain.weights, kept.weights)
+        projections, norms, bias = kept.history.split([data.d, 1, 1], dim=-1)
+        space = make_simulator(simulator, "blocks", data.d, data.d1, 12, BLOCK)
+        torch.testing.assert_close(projections[:, -1], kept.weights @ space.dictionary)
+        torch.testing.assert_close(norms[:, -1, :, 0], kept.weights.norm(dim=-1))
+        assert torch.equal(bias[:, -1, :, 0], kept.bias)
+        largest = (projections[..., -1:] / norms).abs().amax(2).squeeze(-1)
+        recorded = [row["value"] for row in rows if row["metric"] == "max_alignment"]
+        torch.testing.assert_close(largest.T.flatten(), torch.tensor(recorded))
+
+
+# Blocks
+
+
+def test_synthesise_does_not_depend_on_block():
+    block, alone = (
+        synthesise("blocks", SMALL_DATA, 0.5, BLOCK),
+        synthesise("blocks", SMALL_DATA, 0.5, [4]),
+    )
+    assert block.keys() == alone.keys()
+    for name in block:
+        assert torch.equal(block[name][1:2], alone[name])
+
+
+def test_pretrain_does_not_depend_on_block(arm, simulator):
+    block, trajectory = train(arm, BLOCK, simulator=simulator)
+    for index, seed in enumerate(BLOCK):
+        alone, rows = train(arm, [seed], simulator=simulator)
+        for together, value in zip(block, alone, strict=True):
+            assert torch.equal(together[index : index + 1], value)
+        assert rows_of(trajectory, seed) == repr(rows)
+    assert not torch.equal(block.weights[0], block.weights[1])
+
+
+@pytest.mark.parametrize("m", [1, 5, 30])
+@pytest.mark.parametrize("d1", [9, 100, 500])
+@pytest.mark.parametrize("name", ["dense", "pruned_weight"])
+def test_pretrain_does_not_depend_on_block_at_other_sizes(m, d1, name):
+    """Matrix products choose kernels by size and by the alignment of a replica in memory."""
+    data = SMALL_DATA.model_copy(update={"d1": d1})
+    block, trajectory = train(ARMS[name], BLOCK, data, m=m, K=33, T=2)
+    for index, seed in enumerate(BLOCK):
+        alone, rows = train(ARMS[name], [seed], data, m=m, K=33, T=2)
+        assert torch.equal(block.weights[index : index + 1], alone.weights)
+        assert rows_of(trajectory, seed) == repr(rows)
+
+
+# From 1 to 40 neurons: odd sizes leave the replicas of a block unaligned in memory.
+NEURONS = [1, 2, 3, 5, 7, 8, 13, 17, 24, 30, 33, 40]
+
+
+@pytest.mark.parametrize("m", NEURONS)
+@pytest.mark.parametrize("name", ["dense", "pruned_neuron", "oracle_all"])
+def test_reduced_does_not_depend_on_block_at_any_size(m, name):
+    """With no dimension in the complement, fewer than the weights span, more, and far more."""
+    block_of_seven = [9, *BLOCK, 21, 22, 23]
+    changes = {"simulator": "reduced", "m": m, "K": 33, "T": 3}
+    for beyond in sorted({0, 1, max(m - 3, 0), m, m + 1, m + 5, m + 12, 491}):
+        data = SMALL_DATA.model_copy(update={"d1": SMALL_DATA.d + beyond})
+        block, trajectory = train(ARMS[name], block_of_seven, data, **changes)
+        for index, seed in ((1, BLOCK[0]), (4, 21)):
+            alone, rows = train(ARMS[name], [seed], data, **changes)
+            for together, value in zip(block, alone, strict=True):
+                assert torch.equal(together[index : index + 1], value), beyond
+            assert rows_of(trajectory, seed) == repr(rows)
+
+
+@pytest.mark.parametrize("simulator", ["direct", "reduced"])
+def test_arm_does_not_depend_on_other_arms(simulator):
+    """A study may gain an arm and keep all its numbers, of trainings and of probes."""
+    names = ["oracle_all", "dense", "pruned_neuron"] + ["pruned_weight"] * (simulator == "direct")
+    together = [*(ARMS[name] for name in names), Arm(arm="pruned_neuron", alpha=0.5, onset=4)]
+    latents = synthesise("blocks", SMALL_DATA, 0.5, BLOCK)
+    point = "blocks", simulator, SMALL_DATA, small_training()
+    encoders, trajectory = pretrain(*point, together, 0.1, BLOCK, latents["train"])
+    every_arm = [*together, Arm(arm="initial"), Arm(arm="ideal")]
+    networks = {
+        name: (encoder.weights, encoder.bias, encoder.loss) for name, encoder in encoders.items()
+    }
+    rows = probe(*point, every_arm, 0.1, BLOCK, latents, networks)
+    # Without an aligned neuron yet, the oracle prunes nothing.
+    assert (
+        len({encoder.weights.numpy().tobytes() for encoder in encoders.values()})
+        >= len(together) - 1
+    )
+    for arm in every_arm:
+
+        def of_arm(rows, arm=arm):
+            return repr([row for row in rows if row.items() >= arm.model_dump().items()])
+
+        if arm.trained:
+            alone, alone_trajectory = pretrain_arm(*point, arm, 0.1, BLOCK, latents["train"])
+            assert all(
+                torch.equal(*parts) for parts in zip(alone, encoders[arm.label], strict=True)
+            )
+            assert of_arm(trajectory) == repr(alone_trajectory)
+        assert of_arm(rows) == repr(probe(*point, [arm], 0.1, BLOCK, latents, networks))
+
+
+def test_arms_share_draws_and_learn_differently():
+    """Common random numbers: the loss of step 0, unmasked, is the same in every arm."""
+    start, end = set(), set()
+    for arm in ARMS.values():
+        encoder, rows = train(arm, [4], tiny_data(N=40), K=16, m=8, sigma_0=0.5)
+        start.add(
+            next(row["value"] for row in rows if row["step"] == 0 and row["metric"] == "loss")
+        )
+        end.add(encoder.weights.numpy().tobytes())
+    assert len(start) == 1
+    assert len(end) == len(ARMS)
+
+
+def test_probe_does_not_depend_on_block(arm, simulator):
+    encoder, _ = train(arm, BLOCK, simulator=simulator)
+    both = encoder.weights, encoder.bias
+    rows = measure(arm, BLOCK, both, simulator)
+    assert [row["seed"] for row in rows] == BLOCK
+    for index, seed in enumerate(BLOCK):
+        assert measure(arm, [seed], of_replica(encoder, index), simulator) == [rows[index]]
+    assert measure(arm, BLOCK, both, simulator) == rows
+    assert rows[0] != {**rows[1], "seed": BLOCK[0]}
+
+
+@pytest.mark.parametrize(
+    ("m", "d1"), [(1, 60), (5, 12), (5, 60), (7, 9), (13, 23), (17, 500), (30, 60), (40, 60)]
+)
+def test_probe_does_not_depend_on_block_at_other_sizes(m, d1):
+    data, arm = SMALL_DATA.model_copy(update={"d1": d1}), ARMS["dense"]
+    for simulator in ("direct", "reduced"):
+        encoder, _ = train(arm, BLOCK, data, simulator=simulator, m=m, T=2)
+        rows = measure(arm, BLOCK, (encoder.weights, encoder.bias), simulator, data, m=m)
+        for index, seed in enumerate(BLOCK):
+            assert measure(arm, [seed], of_replica(encoder, index), simulator, data, m=m) == [
+                rows[index]
+            ]
+
+
+@pytest.mark.parametrize("simulator", ["direct", "reduced"])
+@pytest.mark.parametrize("name", ["initial", "ideal"])
+def test_probe_of_untrained_arm_does_not_depend_on_block(name, simulator):
+    rows = measure(Arm(arm=name), BLOCK, None, simulator)
+    for index, seed in enumerate(BLOCK):
+        assert measure(Arm(arm=name), [seed], None, simulator) == [rows[index]]
+    assert rows[0] != {**rows[1], "seed": BLOCK[0]}
+
+
+def test_replicas_have_independent_test_noise():
+    """One test set of latents, and noise of its own for each: errors are independent."""
+    rows = measure(Arm(arm="ideal"), BLOCK, None, "reduced")
+    assert len({row["cosine_similarity_balanced"] for row in rows}) == len(BLOCK)
+
+
+def test_regression_target_is_signs_keyed_by_seed():
+    signs = torch.stack([regression_target("a", seed, 50) for seed in range(20)])
+    assert torch.equal(signs.abs(), torch.ones(20, 50))
+    assert torch.equal(signs[3], regression_target("a", 3, 50))
+    assert len(torch.unique(signs, dim=0)) == 20
+    assert abs(signs.sum().item()) < 5 * 1000**0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "simulator"),
+    [(name, "direct") for name in ("dense", "pruned_neuron", "pruned_weight")]
+    + [(name, "reduced") for name in ("dense", "pruned_neuron", "oracle_all")],
+)
+def test_more_threads_agree_to_tolerance(name, simulator):
+    data = SMALL_DATA.model_copy(update={"d1": 500})
+    one, _ = train(ARMS[name], BLOCK, data, T=10, simulator=simulator)
+    with threads(2):
+        two, _ = train(ARMS[name], BLOCK, data, T=10, simulator=simulator)
+    for part, other in ((one.weights, two.weights), (one.bias, two.bias)):
+        assert (part - other).abs().max() <= THREADS_TOLERANCE * part.abs().max()
+    assert torch.equal(one.T1, two.T1)
+
+
+def test_small_config_change_exceeds_thread_tolerance():
+    """What the tolerance must not hide."""
+    one, _ = train(ARMS["dense"], [4], T=10)
+    for changes in ({"sigma": 0.11}, {"eta": 0.303}):
+        other, _ = train(ARMS["dense"], [4], **{"T": 10} | changes)
+        assert (
+            one.weights - other.weights
+        ).abs().max() > 10 * THREADS_TOLERANCE * one.weights.abs().max()
+
+
+def balanced(kind: str):
+    """Small data with a rare feature and what makes up for it."""
+    return SMALL_DATA.model_copy(update={"balance": kind})
+
+
+@pytest.mark.parametrize("kind", ["oversampled", "reweighted"])
+def test_balanced_training_does_not_depend_on_block(kind):
+    encoder, rows = train(ARMS["dense"], BLOCK, balanced(kind))
+    plain, _ = train(ARMS["dense"], BLOCK)
+    assert not torch.equal(encoder.weights, plain.weights)
+    for index, seed in enumerate(BLOCK):
+        alone, rows_alone = train(ARMS["dense"], [seed], balanced(kind))
+        assert torch.equal(alone.weights, encoder.weights[index : index + 1])
+        assert rows_of(rows, seed) == rows_of(rows_alone, seed)
+
+
+def test_oversampled_pairs_are_pairs_of_the_sample():
+    data = tiny_data(N=2000, C=1.0)
+    plain, again = (
+        synthesise("blocks", data.model_copy(update={"balance": kind}), 0.2, [3])
+        for kind in ("", "oversampled")
+    )
+    known = {pair.numpy().tobytes() for pair in plain["train"][0]}
+    assert {pair.numpy().tobytes() for pair in again["train"][0]} < known
+    rates = [(tensors["train"][0, :, 0] != 0).any(1).double().mean(0) for tensors in (plain, again)]
+    assert rates[0][-1] < 0.5 * rates[0][:-1].mean()
+    assert rates[1][-1].item() == pytest.approx(rates[1][:-1].mean().item(), rel=0.2)
+    for name in ("probe_matched", "test_balanced"):
+        assert torch.equal(plain[name], again[name])

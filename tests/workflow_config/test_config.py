@@ -1,0 +1,240 @@
+"""What a config makes; sizes, seeds and names."""
+
+from pathlib import Path
+
+import pytest
+from conftest import quick, refusal
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from rarefeat.workflow.config.images import ImageStudy
+from rarefeat.workflow.config.names import LONGEST, NAME, RULE, check_name, shorten_repr
+from rarefeat.workflow.config.study import Study, merge_configs
+from rarefeat.workflow.config.yaml_reader import read_yaml
+from rarefeat.workflow.project import load, parse
+
+RAW = read_yaml(Path("config/config.yaml"))
+
+
+def test_the_shipped_config_is_the_papers_grid():
+    cells = load("config/config.yaml").studies["paper"].cells()
+    assert len(cells) == len({cell.path for cell in cells}) == 60
+    assert all({"dense", "pruned_neuron"} <= {arm.arm for arm in cell.arms} for cell in cells)
+
+
+def test_a_cell_has_the_arms_of_every_block_that_holds_it():
+    studies = [study for study in parse(RAW).studies.values() if isinstance(study, Study)]
+    assert len(studies) > 60
+    for study in studies:
+        for cell in study.cells():
+            named = {
+                name
+                for block in study.grid.values()
+                if cell["eps_min"] in block.eps_min and cell["sigma"] in block.sigma
+                for name in block.arms
+            }
+            assert [arm.label for arm in cell.arms] == [
+                arm.label for arm in study.arms if arm.arm in named
+            ]
+            assert cell.trained == [arm for arm in cell.arms if arm.trained]
+
+
+def number(study) -> int:
+    """Of the seeds that a study has."""
+    return sum(len(seeds) for seeds in study.blocks().values())
+
+
+def test_the_quick_grid_is_smaller_and_has_studies_of_every_kind():
+    full, quick = load("config/config.yaml"), load("config/config.yaml", "config/quick.yaml")
+    assert set(full.sections["imbalance"].studies) == set(quick.sections["imbalance"].studies)
+    assert all(quick.outputs[kind].tables for kind in full.sections)
+    for name in set(full.studies) & set(quick.studies):
+        assert len(quick.studies[name].cells()) <= len(full.studies[name].cells())
+    replicas = [
+        sum(len(study.cells()) * number(study) for study in config.studies.values())
+        for config in (full, quick)
+    ]
+    assert replicas[1] < replicas[0] / 3
+
+
+def test_study_target_has_its_own_tables_and_figures():
+    project = parse(RAW)
+    assert {"figures/longtail_digits.pdf", "tables/digits.longtail_summary.parquet"} <= set(
+        project.targets["digits"]
+    )
+    assert all("digits" in path for path in project.targets["digits"])
+
+
+def test_a_study_overrides_key_by_key():
+    config = parse(RAW)
+    assert config.studies["neighbour"].training.lambda_ == 0.02
+    assert (
+        config.studies["neighbour"].training.model_copy(update={"lambda_": 0.05})
+        == config.studies["paper"].training
+    )
+    assert merge_configs({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}}) == {"a": {"b": 1, "c": [2]}}
+
+
+def test_draws_default_to_the_name_of_the_study():
+    studies = parse(RAW).studies
+    assert studies["paper"].draws == "paper"
+    assert studies["neighbour"].draws == "neighbour"
+    # The cross-check shares the test set of the paper's study, and no seed with it.
+    assert studies["direct"].draws == "paper"
+    seeds = [
+        {seed for block in studies[name].blocks().values() for seed in block}
+        for name in ("paper", "direct")
+    ]
+    assert not seeds[0] & seeds[1]
+
+
+def test_single_weights_may_be_pruned_in_a_study_that_is_direct():
+    study = parse(RAW).studies["direct"]
+    assert study.simulator == "direct"
+    assert any(arm.arm == "pruned_weight" for cell in study.cells() for arm in cell.arms)
+
+
+def test_scaling_has_a_reduced_study_for_each_size():
+    config = parse(RAW)
+    scaling = config.sections["scaling"]
+    studies = scaling.studies()
+    expected = set()
+    for d in scaling.trained_d:
+        for C_m in scaling.C_m:
+            for power in scaling.d1_power:
+                if (m := round(d**C_m)) <= scaling.most_neurons:
+                    expected.add((d, m, round(d**power)))
+    assert 0 < len(expected) < len(scaling.trained_d) * len(scaling.C_m) * len(scaling.d1_power)
+    assert {
+        (study.data.d, study.training.m, study.data.d1) for study in studies.values()
+    } == expected
+    assert len(studies) == len(expected)
+    for name, study in studies.items():
+        assert study.simulator == "reduced"
+        assert study.draws == name
+        assert {cell["eps_min"] for cell in study.cells()} == set(scaling.ratio)
+        assert all(
+            cell["sigma"] ** 2 * study.data.d1 == pytest.approx(scaling.nsr)
+            for cell in study.cells()
+        )
+    assert set(studies) <= set(config.studies)
+
+
+# Sizes, seeds and names
+
+
+def test_no_study_has_more_seeds_than_most_seeds():
+    full, capped = parse(RAW), parse(RAW | {"most_seeds": 7})
+    assert set(full.studies) == set(capped.studies)
+    for name, study in capped.studies.items():
+        assert number(study) == min(7, number(full.studies[name])), name
+        if isinstance(study, Study | ImageStudy):
+            # Nothing else is another, but for blocks of as many seeds as there are.
+            same = {key: getattr(full.studies[name], key) for key in ("seeds", "seeds_per_block")}
+            assert study.model_copy(update=same) == full.studies[name]
+    assert max(map(number, full.studies.values())) > 7
+    assert parse(RAW | {"most_seeds": 0}).studies == full.studies
+
+
+def test_a_size_is_laid_over_the_files_that_have_it():
+    project = parse(RAW | {"size": "full"})
+    # A size that is larger is nothing that figures warn of, a small one is.
+    assert project.size_section == {}
+    assert parse(RAW | {"size": "quick"}).size_section == {"size": "quick"}
+    assert project.sections["scaling"].d != parse(RAW).sections["scaling"].d
+    assert project.sections["imbalance"] == parse(RAW).sections["imbalance"]
+    # What a config says goes over the size.
+    own = parse(RAW | {"size": "full", "scaling": {"neurons": 123}}).sections["scaling"]
+    assert own == project.sections["scaling"].model_copy(update={"neurons": 123})
+
+
+def a_study(kind: str, name: str) -> dict:
+    """Return one more study of a kind, a copy of its first."""
+    studies = read_yaml(Path(f"config/studies/{kind}.yaml"))["studies"]
+    return {kind: {"studies": {name: studies[{"imbalance": "neighbour", "theory": "phase"}[kind]]}}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (
+            a_study("theory", "paper"),
+            "imbalance and theory both have a study paper; each needs a name of its own",
+        ),
+        (
+            a_study("imbalance", "views_none"),
+            "imbalance and augmentation both have a study views_none",
+        ),
+        (
+            a_study("imbalance", "theory"),
+            "two targets have the name theory; each needs a name of its own",
+        ),
+        (a_study("theory", "scaling"), "two targets have the name scaling"),
+        ({"most_seeds": "many"}, "most_seeds"),
+    ],
+)
+def test_names_must_be_unique(raw, words):
+    assert words in refusal(parse, RAW | raw)
+
+
+@pytest.mark.parametrize(
+    "name", ["1", "_/x", "a/b", "a b", ".", "-x", "a\nb", "sträuße", "a*", "a.b", "a+b", "x" * 61]
+)
+def test_a_name_that_no_file_and_no_target_can_have_is_refused(name):
+    assert f"invalid name {shorten_repr(name)}; {RULE}" in refusal(
+        parse, RAW | a_study("imbalance", name)
+    )
+
+
+@given(
+    st.from_regex(NAME, fullmatch=True),
+    st.from_regex(NAME, fullmatch=True),
+    *[st.from_regex(NAME, fullmatch=True)] * 2,
+)
+def test_block_table_name_identifies_study_and_block(study, block, other, another):
+    assume(max(map(len, (study, block, other, another))) <= LONGEST)
+    assert [check_name(name) for name in (study, block)] == [study, block]
+    assert (f"{study}.{block}" == f"{other}.{another}") == ((study, block) == (other, another))
+    assert f"{study}.{block}" not in (other, another)
+
+
+@pytest.mark.parametrize("name", ["a", "mask=0.3", "T1_d1=77", "x-y", "_", "x" * 60])
+def test_a_name_that_a_target_can_have_is_taken(name):
+    project = parse(RAW | a_study("imbalance", name))
+    assert name in project.studies
+    assert name in project.targets
+    assert f"{name}_grid" in project.tables
+
+
+# Studies of the theory and their roles
+
+
+def test_a_role_says_what_is_measured_of_a_study():
+    """A new study with a role gets its tables and its claims, whatever its name.
+
+    The chain is not told of the role.
+    """
+    project = parse(
+        RAW | {"theory": {"studies": {"ours": {"role": "phase", "grid": GRID}, "my": MINE}}}
+    )
+    theory = project.claim_inputs["theory"].tables
+    assert {"ours_trajectories", "my_milestones", "my_one_step"} <= set(theory)
+    assert "my_trajectories" not in project.tables
+    assert "ours_milestones" not in project.tables
+    assert "ours" in project.sections["theory"].studies_with_role("phase")
+    (part,) = project.table_job("my_milestones").config.values()
+    assert "role" not in part
+    other = parse(RAW | {"theory": {"studies": {"my": MINE | {"role": "T1_C"}}}})
+    assert other.table_job("my_milestones") == project.table_job("my_milestones")
+
+
+GRID = {"one": {"eps_min": [1.0], "sigma": [0.05], "arms": ["dense"]}}
+MINE = {"role": "stages", "training": {"history": True}, "grid": GRID}
+
+
+def test_name_of_a_run_is_its_folder_and_in_figures():
+    plain, other = quick(), quick(name="other_noise")
+    assert other.results == f"{plain.results}/other_noise"
+    name = next(iter(other.figures))
+    assert other.figure_job(name).size_note.startswith("run other_noise; a run of size quick")
+    assert "other_noise" not in plain.figure_job(name).size_note

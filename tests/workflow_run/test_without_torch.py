@@ -1,0 +1,69 @@
+"""What torch costs to import, a second and more, is for jobs that compute with tensors."""
+
+import json
+import subprocess
+import sys
+
+from rarefeat.workflow.project import load
+from rarefeat.workflow.registry import kinds
+
+TENSORS = {
+    "report.interactive_page": "reads the law of late learning",
+    "studies.augmentation.measure": "encodes pairs",
+    "studies.augmentation.representations": "encodes images",
+    "studies.fate.claims": "reads the law of late learning",
+    "studies.fate.figures": "reads the law of late learning",
+    "studies.fate.learning_times": "reads the law of late learning",
+    "studies.imbalance.alignment_map": "cosines of trained weights",
+    "studies.long_tail.aggregate": "groups of classes by the function that training uses",
+    "studies.scaling.aggregate": "cosines of trained weights",
+    "studies.scaling.lucky_sets": "draws neurons by the million",
+    "studies.selection.model_validation": "draws the initial weights that the law reads",
+    "studies.theory.milestones": "courses of trained weights",
+    "studies.theory.one_step": "steps of trained encoders",
+    "studies.theory.overlap": "cosines of trained weights",
+}
+"""Modules of tables that compute with tensors, and why."""
+BLOCKED = """
+import importlib, json, sys
+from importlib.abc import MetaPathFinder
+
+class Blocked(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "torch":
+            raise ImportError("torch is not to be imported")
+
+sys.meta_path.insert(0, Blocked())
+from rarefeat.workflow.project import load
+import rarefeat.figures.draw, rarefeat.claims.run_measurements, rarefeat.workflow.run.execute_job
+
+load()
+asked = []
+for module in sys.argv[1:]:
+    try:
+        importlib.import_module(f"rarefeat.{module}")
+    except ImportError as error:
+        assert "torch is not to be imported" in str(error), error
+        asked.append(module)
+print(json.dumps(asked))
+"""
+
+
+def test_only_tables_of_tensors_import_torch():
+    project = load()
+    figures = {
+        item.module or kinds()[project.kind_of[name]].module("figures")
+        for name, item in project.figures.items()
+    }
+    others = [*project.tables.values(), *project.pages.values(), *project.html_pages.values()]
+    modules = sorted(
+        figures | {item.function.partition(":")[0] for item in others if item.function}
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, *modules],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    assert set(json.loads(done.stdout)) == TENSORS.keys()
