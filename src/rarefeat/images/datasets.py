@@ -115,9 +115,8 @@ def content_hash(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+def stage(job: Job, data: ImageData) -> dict[str, Tensor]:
     """Return the images of a study, and print their hash."""
-    data = job.config_section("data", ImageData)
     tensors = read_images(data)
     check_unchanged(job, "contents", input_files(data))
     print(f"data.sha256: {content_hash(tensors)}", file=sys.stderr)

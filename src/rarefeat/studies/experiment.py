@@ -134,7 +134,10 @@ class Experiment:
         """Return the declaration of its stage, table, figures, page and claims."""
         module = f"studies.{self.name}"
         measure = Stage(
-            f"{module}:{self.measure.__name__}", self.settings, self.job_config, ("probes.parquet",)
+            f"{module}:{self.measure.__name__}",
+            self.settings,
+            ("probes.parquet",),
+            job_config=self.job_config,
         )
 
         def outputs(section: SeedSettings) -> StudyOutputs:

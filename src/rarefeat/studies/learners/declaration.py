@@ -17,17 +17,16 @@ PACKAGE = "studies.learners"
 CHOOSE_RATE = Stage(
     f"{PACKAGE}.measure:choose_rate",
     LearnerStudy,
-    LearnerStudy.rate_config,
     ("rates.parquet",),
     axes=("learner",),
+    job_config=LearnerStudy.rate_config,
 )
 LEARN = Stage(
     f"{PACKAGE}.measure:learn",
     LearnerStudy,
-    LearnerStudy.training_config,
     ("readouts.parquet",),
     (CHOOSE_RATE,),
-    rule="train_learner",
+    job_config=LearnerStudy.training_config,
 )
 CLAIM_STUDY = "which_learners"
 """The study that the claims are about."""
