@@ -101,7 +101,9 @@ class LogHandler(LogHandlerBase):
             self.stopped = True
         elif text.startswith("Nothing to be done"):
             self.say(f"nothing to be done: all files are up to date{self.list_products()}")
-        elif self.common_settings.verbose or ((level >= logging.WARNING or not self.started) and not text.startswith(CHATTER)):
+        elif text.startswith(CHATTER):
+            return
+        elif self.common_settings.verbose or level >= logging.WARNING or not self.started:
             self.say(text)
 
     def on_run_info(self, record) -> None:
