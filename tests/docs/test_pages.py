@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
+import api_reference
 import rarefeat
+from doc_figures import verdict_mosaic
+from pages import interval, number, pages, single_row, trend_word
+from published_claims import published_claims
 from rarefeat.errors import RarefeatError
-from rarefeat.report import api_reference
-from rarefeat.report.doc_figures import verdict_mosaic
-from rarefeat.report.pages import interval, number, pages, single_row, trend_word
-from rarefeat.report.published_claims import published_claims
-from rarefeat.report.published_tables import FOLDER, PublishedTables, git
-from rarefeat.report.reference import render_reference
+from rarefeat.workflow.files.published import FOLDER, PublishedTables, git
 from rarefeat.workflow.project import load
+from reference import render_reference
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 40_000

@@ -1,6 +1,6 @@
 """The page of the public Python interface, rendered from signatures and docstrings.
 
-python -m rarefeat.report.api_reference
+python docs/build/api_reference.py
 """
 
 import ast

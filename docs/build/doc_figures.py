@@ -13,18 +13,17 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from claims_forest import COLOURS, claims_forest
+from drawings import pipeline, svg
+from figures_from_published import iter_figures
+from method_drawings import METHOD_DRAWINGS
+from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
 from rarefeat.figures.labels import arm_name
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import MASKED, RARE, STYLES, SeriesStyle, project_style
-from rarefeat.report.claims_forest import COLOURS, claims_forest
-from rarefeat.report.drawings import pipeline, svg
-from rarefeat.report.figures_from_published import iter_figures
-from rarefeat.report.method_drawings import METHOD_DRAWINGS
-from rarefeat.report.published_claims import published_claims
-from rarefeat.report.published_tables import PublishedTables
 from rarefeat.studies.augmentation.image_figures import plot_image_views
 from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.imbalance.findings import SIGMA
@@ -32,6 +31,7 @@ from rarefeat.studies.long_tail.figures import longtail, summarise_gains
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
 from rarefeat.workflow.files.markdown import interval, records, select_rows
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 from rarefeat.workflow.registry import kinds
 from rarefeat.workflow.run.job import Job

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 
+from drawings import arrow, svg, text
 from rarefeat.figures.style import FREQUENT, MASKED, RARE
-from rarefeat.report.drawings import arrow, svg, text
 
 GREY, GREEN = "#8A939B", "#009E73"
 """Colours of noise and of what a method leaves out, and of a second kind of feature."""

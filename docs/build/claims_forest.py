@@ -6,12 +6,12 @@ import textwrap
 
 import pandas as pd
 
+from drawings import svg, text
+from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.report.drawings import svg, text
-from rarefeat.report.published_claims import published_claims
-from rarefeat.report.published_tables import PublishedTables
 from rarefeat.workflow.files.markdown import interval
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 
 COLOURS = {
