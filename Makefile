@@ -132,7 +132,6 @@ lint: venv
 # Renders reference/ from the code, and studies/ and the README from docs/templates and docs/tables.
 docs: venv
 	$(BIN)/python docs/build/reference.py
-	$(BIN)/python docs/build/api_reference.py
 	$(BIN)/python docs/build/pages.py
 
 # The documentation as a site, in site/. Warnings are errors.

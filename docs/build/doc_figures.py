@@ -13,10 +13,8 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from claims_forest import COLOURS, claims_forest
-from drawings import pipeline, svg
+from claims_forest import COLOURS, claims_forest, svg
 from figures_from_published import iter_figures
-from method_drawings import METHOD_DRAWINGS
 from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
@@ -265,7 +263,6 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
         lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}, Job(stage="")),
     ),
     "photograph_views.png": (("photograph_views",), photograph_views),
-    "pipeline.svg": ((), lambda tables: pipeline()),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""
 
@@ -278,7 +275,6 @@ def render_doc_figures(tables: PublishedTables) -> dict[str, bytes]:
             if all(table in tables for table in needed):
                 picture = draw(tables)
                 contents[name] = picture.encode() if isinstance(picture, str) else to_png(picture)
-        contents |= {name: draw().encode() for name, draw in METHOD_DRAWINGS.items()}
         return contents | {f"{name}.png": to_png(draw()) for name, draw in iter_figures(tables)}
 
 
