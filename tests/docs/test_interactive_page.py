@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import torch
 
-from rarefeat.report.recorded_runs import SETTINGS, neuron_positions, record_runs
 from rarefeat.statistics import fraction_interval
 from rarefeat.workflow.files.markdown import select_rows
+from recorded_runs import SETTINGS, neuron_positions, record_runs
 
 ROOT = Path(__file__).parents[2]
 TABLES = ROOT / "docs/tables"

@@ -1,7 +1,5 @@
 """What is made from the files of cells: tables, figures, pages; and the targets."""
 
-from rarefeat.report.existing_outputs import find_existing_outputs
-
 
 rule measure:
     """Measure one cell and seed block of a study whose only stage trains and measures."""
@@ -157,6 +155,8 @@ rule existing_outputs:
 @functools.cache
 def existing_outputs():
     """Return the figures and pages that a run has made so far, and say which are missing."""
+    from rarefeat.workflow.report import find_existing_outputs
+
     paths, line, front_page = as_workflow_error(find_existing_outputs, PROJECT)
     config.update(existing_outputs=line, front_page=front_page)
     return paths
