@@ -35,6 +35,8 @@ SIGMA = 0.05
 """Noise of the page."""
 REGIME = ["share", "lambda", "N", "delay"]
 """What a point of the page is measured at, beside its frequency; N is 0 for fresh pairs."""
+LATE = ["reuse", "leak", "shares", "rarest"]
+"""Studies of late learning that differ in their frequencies and in REGIME alone."""
 REPLICAS = 200
 """Initial weights that the law is averaged over."""
 
@@ -93,7 +95,7 @@ def predict_shares(
 def page_from_published(tables: PublishedTables, studies: Mapping[str, Study]) -> str:
     """Return the page of the published tables."""
     study = studies[EXPLORED[0]]
-    late = select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain").assign(delay=0)
+    late = select_rows(tables["fate_shares"], sigma=SIGMA, study=LATE).assign(delay=0)
     counts = pd.concat([study_counts(tables["learned_by_step"], studies), late])
     regimes = group_by_regime(counts)
     by_key = {tuple(regime[name] for name in REGIME): regime for regime in regimes}
