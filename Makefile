@@ -72,7 +72,7 @@ BLOCK = (logs/)?[^/]+/[^/]+/([^/]+=[^/]+/)*seeds=[^/]*[.](parquet|log[.]tsv)
 PACK = find "$(RESULTS)" -regextype posix-extended -regex "$(RESULTS)/$(BLOCK)" -printf '%P\n' | \
   sort | tar --create --xz --file "$(KEPT).new" --directory "$(RESULTS)" --mtime @0 --owner 0 \
   --group 0 --files-from - && mv "$(KEPT).new" "$(KEPT)"
-PUBLISH = $(BIN)/python -m rarefeat.report.published_tables
+PUBLISH = $(BIN)/python docs/build/published_tables.py
 photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
 	  if test -e "$(KEPT)"; then \
@@ -131,9 +131,8 @@ lint: venv
 
 # Renders reference/ from the code, and studies/ and the README from docs/templates and docs/tables.
 docs: venv
-	$(BIN)/python -m rarefeat.report.reference
-	$(BIN)/python -m rarefeat.report.api_reference
-	$(BIN)/python -m rarefeat.report.pages
+	$(BIN)/python docs/build/reference.py
+	$(BIN)/python docs/build/pages.py
 
 # The documentation as a site, in site/. Warnings are errors.
 site: venv

@@ -11,10 +11,10 @@ import pytest
 import torch
 from conftest import of_size
 
-from rarefeat.report.interactive_page import LATE
-from rarefeat.report.recorded_runs import SETTINGS, neuron_positions, record_runs
+from explorer import LATE
 from rarefeat.statistics import fraction_interval
 from rarefeat.workflow.files.markdown import select_rows
+from recorded_runs import SETTINGS, neuron_positions, record_runs
 
 ROOT = Path(__file__).parents[2]
 TABLES = ROOT / "docs/tables"

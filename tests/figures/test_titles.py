@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rarefeat.report.doc_figures import summarise_scores, summarise_shares
+from doc_figures import summarise_scores, summarise_shares
 from rarefeat.studies.augmentation.figures import summarise_activity
 from rarefeat.studies.augmentation.image_figures import BEFORE, summarise_views
 from rarefeat.studies.exact_results import figures as exact_results

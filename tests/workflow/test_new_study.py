@@ -102,11 +102,14 @@ def test_mistake_in_a_declaration_is_one_line(clone, name):
 def documented(clone) -> Path:
     """The clone with rendered docs; `make docs publish`, without figures of other studies."""
     script = f"""
+import sys
 from pathlib import Path
-from rarefeat.report import doc_figures, pages, published_tables, reference
+sys.path.insert(0, "docs/build")
+import doc_figures, pages, published_tables, reference
+from rarefeat.workflow.files.published import PublishedTables
 reference.main()
 pages.write_pages()
-run, docs, tables = Path("{RESULTS}"), Path("docs"), published_tables.PublishedTables()
+run, docs, tables = Path("{RESULTS}"), Path("docs"), PublishedTables()
 published_tables.publish(run, tables)
 published_tables.publish_figures(run, docs)
 (docs / "figures/verdicts.svg").write_text(doc_figures.verdict_mosaic(tables))

@@ -6,7 +6,7 @@ import jinja2
 import pandas as pd
 from whole_project import RESULTS, ROOT, run, succeed
 
-from rarefeat.report.html_pages import render_page
+from rarefeat.workflow.pages import render_page
 from rarefeat.workflow.project import load
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")

@@ -360,7 +360,7 @@ DRAWS = "model.randomness:generator"
 MULTIPLIED = f"""
     {ENCODERS} stages.probe:* model.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervised_baseline:* imbalance.alignment_map:*
     fine_labels.granularity.digits:* scaling.aggregate:trained_sizes selection.digits:* selection.model_validation:* theory.claims:*
-    theory.milestones:* theory.one_step:* report.interactive_page:page
+    theory.milestones:* theory.one_step:* studies.imbalance.explorer:page
 """
 EDITS = {
     "products in bfloat16": (
@@ -415,7 +415,7 @@ EDITS = {
         """
         stages.pretrain:* stages.probe:* model.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
         imbalance.findings:* imbalance.figures:printed_bias learners.measure:* learners.findings:*
-        report.interactive_page:page
+        studies.imbalance.explorer:page
         scaling.aggregate:trained_sizes selection.measure:* theory.milestones:* theory.one_step:* fate.measure:* pruning_premise.measure:*
         small_theorems.measure:*
     """,

@@ -8,7 +8,6 @@ from rarefeat.workflow.project import load
 from rarefeat.workflow.registry import kinds
 
 TENSORS = {
-    "report.interactive_page": "reads the law of late learning",
     "studies.augmentation.measure": "encodes pairs",
     "studies.augmentation.representations": "encodes images",
     "studies.fate.claims": "reads the law of late learning",

@@ -2,8 +2,6 @@
 
 import functools
 
-from rarefeat.report.existing_outputs import find_existing_outputs
-
 
 def title_of(name):
     """Return the title of the study kind of an output."""
@@ -110,6 +108,8 @@ rule all_claims:
 @functools.cache
 def existing_outputs():
     """Return the figures and pages that a run has made so far, and say which are missing."""
+    from rarefeat.workflow.report import find_existing_outputs
+
     paths, line, front_page = as_workflow_error(find_existing_outputs, PROJECT)
     print(line, file=sys.stderr)
     config.update(existing_outputs=line, front_page=front_page)

@@ -354,10 +354,10 @@ class Project:
         sections = {"title": page.title, "schemas": schemas, **page.sections, **self.size_section}
         tables = dict.fromkeys((*page.tables, *page.shown))
         return self._job(
-            page.function or "report.html_pages:title_only",
+            page.function or "workflow.pages:title_only",
             sections,
             tables,
-            "report.html_pages:render_page",
+            "workflow.pages:render_page",
         )
 
     def html_page_job(self, name: str) -> Job:

@@ -8,7 +8,6 @@ import pytest
 from conftest import made_table, make_cells, quick
 
 from rarefeat.errors import RarefeatError
-from rarefeat.report.reference import config_pages, tables_page
 from rarefeat.studies.exact_results import (
     doc_tables,
     figures,
@@ -25,6 +24,7 @@ from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.project import Project, load
 from rarefeat.workflow.registry import kinds
 from rarefeat.workflow.study_kind import collected_table
+from reference import config_pages, tables_page
 
 
 def project(**exact_results) -> Project:

@@ -7,7 +7,6 @@ import pytest
 from conftest import made_table, make_cells, quick
 
 from rarefeat.errors import RarefeatError
-from rarefeat.report.reference import config_pages, tables_page
 from rarefeat.stages.concat_tables import collect
 from rarefeat.studies.two_layer import findings, search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
@@ -19,6 +18,7 @@ from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import Project, load
 from rarefeat.workflow.run.job_inputs import JobInputs
+from reference import config_pages, tables_page
 
 
 def figure_names(project: Project) -> set[str]:

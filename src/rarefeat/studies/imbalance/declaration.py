@@ -159,7 +159,7 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
     confirmation = {"confirmation": section.studies["confirmation"]}
     play = HtmlPage(
         "What was measured of the rare feature",
-        "report.interactive_page:page",
+        "studies.imbalance.explorer:page",
         ("confirmation_trajectories",),
         confirmation,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.report.published_tables import PublishedTables
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import Project, load
 from rarefeat.workflow.run.cli_helpers import load_function
 

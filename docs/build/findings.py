@@ -1,6 +1,6 @@
 """Findings of a study kind, computed from the published tables."""
 
-from rarefeat.report.published_tables import PublishedTables
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import Project
 from rarefeat.workflow.registry import kinds
 from rarefeat.workflow.run.cli_helpers import load_function

@@ -2,16 +2,11 @@
 
 import argparse
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from pandera.pandas import DataFrameSchema
-
-from rarefeat.claims import tables as claims_tables
 from rarefeat.images import file_schemas as image_files
 from rarefeat.stages import file_schemas as chain_files
-from rarefeat.stages import tables as chain_tables
 from rarefeat.workflow.config.images import Augmentation as ImageAugmentation
 from rarefeat.workflow.config.images import (
     ImageArm,
@@ -30,6 +25,7 @@ from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import TopLevelConfig
 from rarefeat.workflow.registry import NAMES, kinds
 from rarefeat.workflow.run.cli_helpers import run_main
+from rarefeat.workflow.schemas import schemas_by_maker
 
 SECTIONS = {
     "A study of the encoder": Study,
@@ -61,30 +57,6 @@ def sections_of_kind(name: str) -> dict[str, type[Section]]:
         and issubclass(item, Section)
         and item.__module__ == module.__name__
         and item is not kind.section
-    }
-
-
-@cache
-def schemas_by_maker() -> dict[str, dict[str, DataFrameSchema]]:
-    """Return every schema by maker of its table and by file.
-
-    A maker is `chain`, `claims`, or the name of a kind of study.
-    """
-    modules = {"chain": chain_tables, "claims": claims_tables} | {
-        name: kind.load("tables") for name, kind in kinds().items()
-    }
-    schemas_of: dict[str, dict[str, DataFrameSchema]] = {}
-    for maker, module in modules.items():
-        items = (item for item in vars(module).values() if isinstance(item, DataFrameSchema))
-        listed = {name for others in schemas_of.values() for name in others}
-        schemas_of[maker] = {item.name: item for item in items if item.name not in listed}
-    return schemas_of
-
-
-def schemas() -> dict[str, DataFrameSchema]:
-    """Return every schema by its file."""
-    return {
-        name: schema for by_name in schemas_by_maker().values() for name, schema in by_name.items()
     }
 
 

@@ -10,7 +10,7 @@ from rarefeat.claims.claim import Claim
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.page import NOT_YET
 from rarefeat.claims.verdict import BINARY, PAIRED, confidence_bounds, verdicts
-from rarefeat.report.published_tables import PublishedTables
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import Project
 
 WAITING = "declared, not yet run"

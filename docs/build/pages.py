@@ -17,15 +17,15 @@ from typing import NamedTuple
 import jinja2
 import pandas as pd
 
+import findings
+from doc_figures import papers, render_doc_figures
+from explorer import page_from_published
+from published_claims import all_claims, published_claims
+from published_tables import table_reductions
 from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
 from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import arm_name
-from rarefeat.report import findings
-from rarefeat.report.doc_figures import papers, render_doc_figures
-from rarefeat.report.interactive_page import page_from_published
-from rarefeat.report.published_claims import all_claims, published_claims
-from rarefeat.report.published_tables import PublishedTables, table_reductions
 from rarefeat.studies.long_tail.paper_values import TABLE_2
 from rarefeat.workflow.files.markdown import (
     interval,
@@ -36,6 +36,7 @@ from rarefeat.workflow.files.markdown import (
     single_row,
     trend_word,
 )
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import DEFAULT, Project, load
 from rarefeat.workflow.registry import kinds

@@ -9,11 +9,11 @@ from latex2mathml.converter import convert
 from markdown.extensions import Extension
 from mkdocs.utils import get_relative_url
 
+from doc_figures import learned_by_frequency
 from rarefeat.figures.style import project_style
-from rarefeat.report.doc_figures import learned_by_frequency
-from rarefeat.report.published_tables import PublishedTables
+from rarefeat.workflow.files.published import PublishedTables
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#]+)(#[^)]*)?\)")
 COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL)
 DETAILS = re.compile(

@@ -1,6 +1,6 @@
 """Recorded runs of the interactive page: every neuron among the features, step by step.
 
-python -m rarefeat.report.recorded_runs
+python docs/build/recorded_runs.py
 
 trains them, a minute, and writes their tables.
 """
@@ -12,7 +12,7 @@ import pandas as pd
 
 import rarefeat
 from rarefeat.api.encoder import Encoder
-from rarefeat.report.published_tables import PublishedTables, commit
+from rarefeat.workflow.files.published import PublishedTables, commit
 from rarefeat.workflow.run.cli_helpers import run_main
 
 SETTINGS = ["eps_min", "share", "lambda", "N", "delay", "T"]
@@ -85,7 +85,7 @@ def main() -> None:
     """Train the recorded runs and write their tables."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     runs, positions = record_runs()
-    origin = {"run": "`python -m rarefeat.report.recorded_runs`", "commit": commit()}
+    origin = {"run": "`python docs/build/recorded_runs.py`", "commit": commit()}
     tables = PublishedTables()
     tables.put("recorded_runs", runs, origin)
     tables.put("recorded_neurons", positions, origin)

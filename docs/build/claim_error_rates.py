@@ -1,6 +1,6 @@
 """How often the test of a claim is wrong, for replicas of known laws: a simulation.
 
-python -m rarefeat.report.claim_error_rates
+python docs/build/claim_error_rates.py
 
 writes the table of the page of claims.
 """
@@ -15,7 +15,7 @@ from scipy.special import stdtr
 
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.verdict import ALPHA_LEVEL, p_value_below
-from rarefeat.report.published_tables import FOLDER, PublishedTables, commit
+from rarefeat.workflow.files.published import FOLDER, PublishedTables, commit
 from rarefeat.workflow.run.cli_helpers import run_main
 
 Law = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
@@ -81,7 +81,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     table = pd.concat([error_rates(law, n) for law in LAWS for n in SIZES], ignore_index=True)
     origin = {
-        "run": "a simulation, `python -m rarefeat.report.claim_error_rates`",
+        "run": "a simulation, `python docs/build/claim_error_rates.py`",
         "commit": commit(),
     }
     PublishedTables(Path(FOLDER)).put("claims_error_rates", table, origin)

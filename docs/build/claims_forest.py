@@ -6,12 +6,11 @@ import textwrap
 
 import pandas as pd
 
+from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.report.drawings import svg, text
-from rarefeat.report.published_claims import published_claims
-from rarefeat.report.published_tables import PublishedTables
 from rarefeat.workflow.files.markdown import interval
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 
 COLOURS = {
@@ -31,6 +30,23 @@ FARTHEST = 100.0
 """End of the axis, in distances that are decided."""
 WIDTH, LEFT, RIGHT, LINE, DOT = 780, 430, 770, 13, 5.6
 """Picture, ends of the axis, height of a line of text, and width of a small dot (pixels)."""
+
+
+def svg(width: float, height: float, items: list[str], title: str) -> str:
+    """Return an SVG picture; its text has the colour of the surrounding text."""
+    body = "\n".join(items)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}"'
+        f' width="{width:g}" color="#1f2933" fill="currentColor"'
+        ' font-family="system-ui, sans-serif" font-size="12.5" role="img"'
+        f' aria-label="{html.escape(title)}">\n{body}\n</svg>\n'
+    )
+
+
+def text(x: float, y: float, words: str, size: float = 12.5, bold: bool = False) -> str:
+    """Return words at a place, as SVG."""
+    weight = ' font-weight="600"' if bold else ""
+    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{weight}>{html.escape(words)}</text>'
 
 
 def bound_distance(row: pd.Series) -> float:

@@ -1,4 +1,7 @@
-"""The first page of the report: a few figures, and the state of every study."""
+"""The report of what a run has made so far; it computes nothing.
+
+Its first page has a few figures, and the state of every study.
+"""
 
 import base64
 import html
@@ -8,13 +11,41 @@ from pathlib import Path
 
 from PIL import Image
 
+from rarefeat.errors import RarefeatError
 from rarefeat.workflow.project import Project
 from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.run.metadata import read_job_metadata
 
 THUMBNAILS, WIDTH = 5, 320
 """Number of small pictures, and their width (pixels)."""
 STATES = CURRENT, STALE, MISSING = "up to date", "of another config or code", "not made yet"
 """States of a figure or a page."""
+
+
+def find_existing_outputs(project: Project) -> tuple[list[str], str, str]:
+    """Return the figures and pages that exist, a line on the others, and the first page."""
+    jobs = {f"figures/{name}.png": (project.figure_job, name) for name in project.figures}
+    jobs |= {f"pages/{name}.html": (project.page_job, name) for name in project.pages}
+    jobs |= {f"pages/{name}.html": (project.html_page_job, name) for name in project.html_pages}
+    origins = {path: read_job_metadata(Path(project.results, path)) for path in jobs}
+    existing = [path for path, origin in origins.items() if origin]
+    if not existing:
+        hint = "for those of `make quick`: make report CONFIGFILE=config/quick.yaml"
+        raise RarefeatError(f"{project.results}: no figures or pages to report; {hint}")
+    missing = [path for path in project.default if path in jobs and path not in existing]
+    stale = [
+        path
+        for path in existing
+        if origins[path].get("job") != jobs[path][0](jobs[path][1]).identity
+    ]
+    line = f"{len(existing)} figures and pages in the report"
+    for label, paths in {MISSING: missing, STALE: stale}.items():
+        if paths:
+            examples = ", ".join(paths[:3]) + ", ..." * (len(paths) > 3)
+            line += f"; {len(paths)} {label}: {examples}"
+    states = dict.fromkeys(existing, CURRENT)
+    states |= dict.fromkeys(stale, STALE) | dict.fromkeys(missing, MISSING)
+    return existing, line, render_front_page(project, states)
 
 
 def render_front_page(project: Project, states: Mapping[str, str]) -> str:

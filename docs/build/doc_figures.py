@@ -13,18 +13,15 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from claims_forest import COLOURS, claims_forest, svg
+from figures_from_published import iter_figures
+from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
 from rarefeat.figures.labels import arm_name
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import MASKED, RARE, STYLES, SeriesStyle, project_style
-from rarefeat.report.claims_forest import COLOURS, claims_forest
-from rarefeat.report.drawings import pipeline, svg
-from rarefeat.report.figures_from_published import iter_figures
-from rarefeat.report.method_drawings import METHOD_DRAWINGS
-from rarefeat.report.published_claims import published_claims
-from rarefeat.report.published_tables import PublishedTables
 from rarefeat.studies.augmentation.image_figures import plot_image_views
 from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.imbalance.findings import SIGMA
@@ -32,6 +29,7 @@ from rarefeat.studies.long_tail.figures import longtail, summarise_gains
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
 from rarefeat.workflow.files.markdown import interval, records, select_rows
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 from rarefeat.workflow.registry import kinds
 from rarefeat.workflow.run.job import Job
@@ -265,7 +263,6 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
         lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}, Job(stage="")),
     ),
     "photograph_views.png": (("photograph_views",), photograph_views),
-    "pipeline.svg": ((), lambda tables: pipeline()),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""
 
@@ -278,7 +275,6 @@ def render_doc_figures(tables: PublishedTables) -> dict[str, bytes]:
             if all(table in tables for table in needed):
                 picture = draw(tables)
                 contents[name] = picture.encode() if isinstance(picture, str) else to_png(picture)
-        contents |= {name: draw().encode() for name, draw in METHOD_DRAWINGS.items()}
         return contents | {f"{name}.png": to_png(draw()) for name, draw in iter_figures(tables)}
 
 
