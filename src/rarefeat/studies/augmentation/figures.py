@@ -84,19 +84,10 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
         )  # fmt: skip
         ax.set(xlim=(-0.04, 1.04), xlabel=label)
     axes[0, 0].xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle(summarise_dial(rows[rows["metric"] == "covered_features"]))
+    figure.suptitle("Features with a neuron of their own, and the error of a head")
     entries = {name: look.without_line for name, look in OF_BIAS.items()}
     add_legend(figure, entries, f"{INTERVALS}, {n_of(*rows['n'])}")
     return figure
-
-
-def summarise_dial(rows: pd.DataFrame) -> str:
-    """Say in one line whether features are shown to have their own neuron under a bias alone."""
-    best = rows.groupby("series")["ci_low"].max()
-    free = rows[rows["series"] == "without a bias"]["ci_high"]
-    if len(free) and free.max() < 0.05 and best.get("with a bias", 0) > 0.5:
-        return "Without a bias no feature has a neuron of its own, whatever the augmentation"
-    return "Features with a neuron of their own, and the error of a head"
 
 
 def summarise_activity(neurons: pd.DataFrame) -> str:

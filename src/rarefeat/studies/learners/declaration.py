@@ -31,9 +31,9 @@ LEARN = Stage(
 CLAIM_STUDY = "which_learners"
 """The study that the claims are about."""
 CAPTION = (
-    "Frequency from which half of the replicas learn the rare feature, by learner, with 95 %"
-    " bootstrap intervals over seeds: by a linear readout of the embeddings (filled), and by the"
-    " best neuron's cosine (open); an arrow stands for the end of the grid. The row `infonce` is"
+    "Frequency from which half of the replicas pass, by learner, with 95 % bootstrap intervals over"
+    " seeds: by a linear readout of the embeddings (filled), which an untrained encoder passes, too,"
+    " and by the best neuron's cosine (open); an arrow stands for the end of the grid. `infonce` is"
     " the paper's learner, and each other row differs from it in the one thing that it is named"
     " after. (b) R^2 of the readout of the frequent features, the same for all if learning is"
     " matched; grey: all features before training. Compare where a learner stands with the first"
