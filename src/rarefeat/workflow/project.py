@@ -189,7 +189,7 @@ class Project:
         for kind, inputs in self.claim_inputs.items():
             claim_tables[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
-                f"{self.kinds[kind].module('claims')}:measure",
+                inputs.function or f"{self.kinds[kind].module('claims')}:measure",
                 {**inputs.sections, "claims": self.claim_sets[kind].digest},
                 tables=inputs.tables,
                 wrapper="claims.run_measurements:measure_claims",

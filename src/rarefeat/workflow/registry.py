@@ -1,4 +1,4 @@
-"""The study kinds: every file and folder of `studies/` that declares `KIND`."""
+"""The study kinds: every file and folder of `studies/` that declares `STUDY`, or `KIND`."""
 
 import importlib
 import importlib.util
@@ -26,7 +26,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load_kind(name: str) -> StudyKind:
-    """Return KIND of the file of a kind, or of the module `declaration` of its folder.
+    """Return the declaration in the file of a kind, or in `declaration` of its folder.
 
     RarefeatError that names the file, where it cannot be imported.
     """
@@ -34,7 +34,8 @@ def load_kind(name: str) -> StudyKind:
     if importlib.util.find_spec(module).submodule_search_locations is not None:
         module += ".declaration"
     try:
-        return importlib.import_module(module).KIND
+        imported = importlib.import_module(module)
+        return imported.KIND if hasattr(imported, "KIND") else imported.STUDY.kind
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise RarefeatError(f"{module.replace('.', '/')}.py: {' '.join(what.split())}") from error

@@ -257,12 +257,13 @@ class StudyOutputs:
 class ClaimInputs:
     """Tables that the claims of a study kind are measured on.
 
-    The claims are declared in `claims.yaml` of its folder; `measure(tables, job)` of its module
-    `claims` measures them.
+    The claims are declared in `claims.yaml` of its folder, or in the YAML file beside its file.
     """
 
     tables: tuple[str, ...]
     sections: ConfigSections = field(default_factory=dict)
+    function: str = ""
+    """MODULE:FUNCTION that measures them; `measure` of the module `claims` by default."""
 
 
 STUDIES = Path(__file__).parents[1] / "studies"
