@@ -120,16 +120,6 @@ class Experiment:
                 numbers = pick.apply(numbers, section)
                 yield measurement(claim, self.study, point, numbers, diverged=lost)
 
-    def page(self, tables: Mapping[str, pd.DataFrame], job: Any) -> str:
-        """Return the page of a run: every claim with what was found in its primary regime."""
-        (rows,) = tables.values()
-        lines = [
-            f"- {row.statement}: {row.estimate:.3g} ± {row.error:.2g} ({row.n} seeds),"
-            f" must be {row.required}."
-            for row in rows[rows["primary"]].itertuples()
-        ]
-        return "\n".join([f"# {self.title}", "", *lines]) + "\n"
-
     def kind(self) -> StudyKind:
         """Return the declaration of its stage, table, figures, page and claims."""
         module = f"studies.{self.name}"
@@ -140,8 +130,8 @@ class Experiment:
         def outputs(section: SeedSettings) -> StudyOutputs:
             name, measured = self.table, f"{self.name}_measured"
             table = collected_table(f"{module}:SCHEMA", measure, "probes", self.study, section)
-            page = Page(self.title, f"{module}:page", (measured,), shown=(name,))
             figures = {key: Figure((name,), text, module) for key, text in self.figures.items()}
+            page = Page(self.title, (name, measured), tuple(figures), self.question)
             return StudyOutputs({name: table}, figures, {self.name: page})
 
         return StudyKind(
