@@ -24,8 +24,7 @@ from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import MASKED, RARE, STYLES, SeriesStyle, project_style
 from rarefeat.studies.augmentation.image_figures import plot_image_views
 from rarefeat.studies.fate.figures import fate_draws
-from rarefeat.studies.imbalance.findings import SIGMA
-from rarefeat.studies.long_tail.figures import longtail, summarise_gains
+from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
 from rarefeat.workflow.files.markdown import interval, records, select_rows
@@ -52,6 +51,8 @@ def papers() -> dict[str, str]:
     return names | {f"beyond {paper}": f"Beyond: {title}" for paper, title in names.items()}
 
 
+SIGMA = 0.05
+"""Noise of the points that the pages of imbalance are about."""
 MIN_REPLICAS = 5
 """Smallest number of replicas of a mean that is shown."""
 
@@ -89,22 +90,8 @@ def score_heatmap(tables: PublishedTables) -> Figure:
             xlabel="relative frequency of the rare feature",
             ylabel="",
         )
-    figure.suptitle(summarise_scores(table))
+    figure.suptitle("How well each rule finds the neurons of the rare feature")
     return figure
-
-
-def summarise_scores(table: pd.DataFrame) -> str:
-    """Say in one line which rule finds the neurons and which does not, at the first bias scale."""
-    first = table[table["point"] == table["point"].iloc[0]]
-    rows = first[first["eps_min"] < first["eps_min"].max()].groupby("score")
-    low, high = rows["ci_low"].min(), rows["ci_high"].max()
-    below = [score for score in low.index if high[score] < 0.5]
-    if below and low.max() > 0.5:
-        best, worst = (f"the {arm_name(name)}" for name in (low.idxmax(), high.idxmin()))
-        return (
-            f"{best[0].upper()}{best[1:]} finds the neurons of the rare feature; {worst} does not"
-        )
-    return "How well each rule finds the neurons of the rare feature"
 
 
 def learned_by_frequency(tables: PublishedTables) -> Figure:
@@ -120,21 +107,10 @@ def learned_by_frequency(tables: PublishedTables) -> Figure:
         xlabel="how often the rare feature is seen, relative to the others",
         ylabel="runs that learn it",
         ylim=(-0.03, 1.03),
-        title=summarise_shares(shares),
+        title="Runs that learn the rare feature",
     )
     panel.yaxis.set_major_formatter(PercentFormatter(1))
     return figure
-
-
-def summarise_shares(shares: pd.DataFrame) -> str:
-    """Say in one line which frequencies are shown to be learned by most runs, or by few."""
-    most = shares.loc[shares["ci_low"] > 0.5, "eps_min"]
-    few = shares.loc[shares["ci_high"] < 0.5, "eps_min"]
-    if most.empty or few.empty or few.max() > most.min():
-        return "Runs that learn the rare feature"
-    return (
-        f"Most runs learn the rare feature from {most.min():g} on; most do not up to {few.max():g}"
-    )
 
 
 def table_2(tables: PublishedTables) -> Figure:
@@ -181,9 +157,7 @@ def table_2(tables: PublishedTables) -> Figure:
         )
         draw_zero_line(ax, vertical=True)
         ax.set(xlabel=label)
-    figure.suptitle(
-        summarise_gains(table[(table["from"] == ours) & (table["metric"] == "accuracy")])
-    )
+    figure.suptitle("Change by pruning on CIFAR10-LT, here and as printed in Table 2")
     return finish_figure(figure, axes, styles)
 
 

@@ -121,10 +121,9 @@ pages.write_pages()
 
 
 def test_docs_show_the_study_in_all_indexes(documented):
-    finding = "More samples change the accuracy by "
     expected = {
-        "docs/studies/index.md": f"| [The example study](example.md) | {finding}",
-        "docs/studies/example.md": f"**{finding}",
+        "docs/studies/index.md": "| [The example study](example.md) | ",
+        "docs/studies/example.md": "Do more samples help?",
         "docs/claims/table.html": "More samples help",
         "docs/reference/config_studies/example.md": "# Config of `example`: The example study",
         "docs/reference/tables/index.md": "[The example study](example.md)",

@@ -414,7 +414,7 @@ EDITS = {
         "PURE_COSINE = 0.95",
         """
         stages.pretrain:* stages.probe:* model.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
-        imbalance.findings:* imbalance.figures:printed_bias learners.measure:* learners.findings:*
+        imbalance.figures:printed_bias learners.measure:*
         studies.imbalance.explorer:page
         scaling.aggregate:trained_sizes selection.measure:* theory.milestones:* theory.one_step:* fate.measure:* pruning_premise.measure:*
         small_theorems.measure:*

@@ -77,11 +77,12 @@ rule plot:
 
 
 rule page:
-    """Write a page as Markdown, and for the report as HTML with tables to sort and filter."""
+    """Write a page of figures, tables and claims as Markdown, and as HTML for the report."""
     input:
-        tables=lambda wildcards: tables(
-            {*PROJECT.pages[wildcards.page].tables, *PROJECT.pages[wildcards.page].shown}
-        ),
+        tables=lambda wildcards: tables(PROJECT.pages[wildcards.page].tables),
+        figures=lambda wildcards: [
+            f"<results>/figures/{name}.png" for name in PROJECT.pages[wildcards.page].figures
+        ],
     output:
         "<results>/{page}.md",
         report(
@@ -99,9 +100,8 @@ rule page:
         runtime=scale_with_attempt(10),
     params:
         *told(lambda wildcards: PROJECT.page_job(wildcards.page)),
-        function=lambda wildcards: PROJECT.page_job(wildcards.page).stage,
     shell:
-        "rarefeat run {params.function} {wildcards.page} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run workflow.pages:page {wildcards.page} --output {output:q} > {log:q} 2>&1"
 
 
 rule html_page:

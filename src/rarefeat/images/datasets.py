@@ -16,7 +16,6 @@ from rarefeat.images.formats import READERS, ImagePart, check_labels, in_pixels,
 from rarefeat.images.input_hashes import check_unchanged, stat_files
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.run.job import Job
-from rarefeat.workflow.run.job_inputs import JobInputs
 
 CIFAR_100 = (50_000, 10_000, 26)
 """Training images, test images, and copies of CIFAR-100 as it is published.

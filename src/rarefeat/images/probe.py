@@ -16,7 +16,6 @@ from rarefeat.images.network import ImageEncoder, extract
 from rarefeat.images.trainer import prepare
 from rarefeat.model.randomness import generator
 from rarefeat.workflow.config.images import ImageArm, ImageProbe, ImageTraining, Network
-from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 

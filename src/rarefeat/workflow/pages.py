@@ -1,12 +1,12 @@
-"""Pages of the report: the text of a study, and tables that a reader can sort and filter.
+"""Pages of a run: figures, tables and claims in fixed words, as Markdown and for the report.
 
-Each is one file of HTML that needs no network. Large tables, with a row for each replica or step,
-stay Parquet.
+For the report each is one file of HTML that needs no network, with tables that a reader can sort
+and filter. Large tables, with a row for each replica or step, stay Parquet.
 """
 
+import base64
 import html
 import re
-from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,8 +15,10 @@ from itables import options, to_html_datatable
 from itables.javascript import generate_init_offline_itables_html
 from markdown_it import MarkdownIt
 
+from rarefeat.claims.page import claims_table
 from rarefeat.workflow.run.cli_helpers import load_function
 from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 # The library's list of types does not have the texts of conditions, and would warn.
 options.warn_on_unexpected_option_type = False
@@ -27,7 +29,7 @@ STYLE = """
 body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; color: #1f2933; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
 p, ul { max-width: 60rem; } nav a { margin-right: 1rem; }
-.prose table { border-collapse: collapse; }
+.prose img { max-width: 100%; } .prose table { border-collapse: collapse; }
 .prose td, .prose th { padding: 0.2rem 0.6rem; border-bottom: 1px solid #ccd; }
 table.dataTable { font-size: 12px; } table.dataTable td { max-width: 28rem; white-space: normal; }
 tfoot input { width: 100%; min-width: 4rem; box-sizing: border-box; font-weight: normal; }
@@ -96,26 +98,20 @@ def table_section(name: str, schema: str, table: pd.DataFrame) -> str:
     return f'<h2 id="{name}">{name}</h2>\n<p>{about}</p>\n{interactive_table(name, table)}'
 
 
-def render_page(
-    function: Callable, tables: Mapping[str, pd.DataFrame], job: Job
-) -> tuple[str, str]:
-    """Return a page as Markdown, and as HTML with tables below the text.
-
-    The job names the tables and their schemas in `schemas`. A run that is not of the default size
-    answers no question: its page has tables and no findings.
-    """
-    text, schemas = function(tables, job), job.config_section("schemas", dict[str, str])
-    if "size" in job.config:
-        names = ", ".join(f"`{name}`" for name in schemas or tables)
-        note = f"So small a run answers no question. Its numbers are in {names}.\n"
-        text = re.sub(r"^(- .*\n)+", note, text, count=1, flags=re.MULTILINE)
-    title, _, rest = text.partition("\n")
-    prose = MarkdownIt("commonmark", {"html": False}).enable("table").render(rest)
-    sections = [table_section(name, schema, tables[name]) for name, schema in schemas.items()]
+def page(inputs: JobInputs, job: Job) -> tuple[str, str]:
+    """Return a page as Markdown, and as HTML with its figures inside and its tables below."""
+    title, about, captions = (job.config[key] for key in ("title", "about", "captions"))
+    note = [f"**{job.size_note[0].upper()}{job.size_note[1:]}.**"] if job.size_note else []
+    figures = [f"![{name}](figures/{name}.png)\n\n{text}" for name, text in captions.items()]
+    claims = [claims_table(table) for table in inputs.values() if "statement" in table]
+    names = ", ".join(f"`{name}`" for name in inputs)
+    parts = [*note, about, *figures, *claims, f"Tables: {names}." if names else ""]
+    text = "\n\n".join(filter(None, parts)) + "\n"
+    prose = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    for name in captions:
+        picture = base64.b64encode((inputs.results / f"figures/{name}.png").read_bytes()).decode()
+        prose = prose.replace(f'"figures/{name}.png"', f'"data:image/png;base64,{picture}"')
+    schemas = job.config["schemas"]
+    sections = [table_section(name, schemas[name], table) for name, table in inputs.items()]
     body = f'<div class="prose">{prose}</div>' + (library() + "".join(sections) if sections else "")
-    return text, document(title.lstrip("# "), body)
-
-
-def title_only(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """Return the text of a page of tables alone: its title."""
-    return f"# {job.config_section('title', str).capitalize()}\n"
+    return f"# {title}\n\n{text}", document(title, body)

@@ -217,10 +217,7 @@ class Project:
         """Every page of text by its name."""
         claim_pages = {
             f"claims_{paper}": Page(
-                f"claims of {paper}",
-                "claims.page:page",
-                (name := f"claims_{paper}",),
-                shown=(name,),
+                f"Every claim of {paper.replace('_', ' ')}", (f"claims_{paper}",)
             )
             for paper in self.papers
         }
@@ -368,15 +365,13 @@ class Project:
     def page_job(self, name: str) -> Job:
         """Return the job that writes a page, as text and for the report."""
         page = self.pages[name]
-        schemas = {table: self.tables[table].schema for table in page.shown}
-        sections = {"title": page.title, "schemas": schemas, **page.sections, **self.size_section}
-        tables = dict.fromkeys((*page.tables, *page.shown))
-        return self._job(
-            page.function or "workflow.pages:title_only",
-            sections,
-            tables,
-            "workflow.pages:render_page",
-        )
+        sections = {
+            "title": page.title,
+            "about": page.about,
+            "captions": {figure: self.figures[figure].caption for figure in page.figures},
+            "schemas": {table: self.tables[table].schema for table in page.tables},
+        }
+        return self._job("workflow.pages:page", sections | self.size_section, page.tables)
 
     def html_page_job(self, name: str) -> Job:
         """Return the job that writes a page of HTML."""

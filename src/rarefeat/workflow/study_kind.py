@@ -217,19 +217,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a run: `NAME.md`.
-
-    For the report `pages/NAME.html` with the text and tables to sort and to filter.
-    """
+    """A page of a run: `NAME.md`, and `pages/NAME.html` for the report (workflow/pages.py)."""
 
     title: str
-    function: str
-    """MODULE:FUNCTION, called with `(tables, job)`; it returns Markdown. Empty for a page of tables
-    alone."""
     tables: tuple[str, ...]
-    sections: ConfigSections = field(default_factory=dict)
-    shown: tuple[str, ...] = ()
-    """Tables that the report shows below the text."""
+    """Tables that the report shows; of claims there is a line each in the text, too."""
+    figures: tuple[str, ...] = ()
+    about: str = ""
+    """Paragraph below the title, as the question that a study asks."""
 
 
 @dataclass(frozen=True)
@@ -302,7 +297,7 @@ class StudyKind:
     question: str = ""
     """Question for the lists of studies, where it has no page in docs/templates/studies."""
     answer: str = ""
-    """Answer in a few words; the first sentence of its findings by default."""
+    """Answer in a few words, for the same lists."""
 
     @property
     def is_file(self) -> bool:

@@ -53,6 +53,9 @@ IMAGE_FIGURES = {
 }
 
 
+QUESTION = "What gives each feature its own neuron, and does better augmentation help a rare one?"
+
+
 def build_outputs(section: Augmentation) -> StudyOutputs:
     """Return four tables of each study, three of each kind of image views, and figures.
 
@@ -102,11 +105,7 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
         for name, (read, see) in IMAGE_FIGURES.items()
     }
     page = Page(
-        "augmentation and feature decoupling",
-        "studies.augmentation.findings:answer",
-        ("augmentation",),
-        {"augmentation": section},
-        shown=("augmentation_images",),
+        "Augmentation and feature decoupling", ("augmentation_images",), tuple(figures), QUESTION
     )
     return StudyOutputs(tables, figures, {"augmentation": page})
 

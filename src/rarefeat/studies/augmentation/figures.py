@@ -90,20 +90,6 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
     return figure
 
 
-def summarise_activity(neurons: pd.DataFrame) -> str:
-    """Say in one line whether neurons are shown to be always active without a bias alone."""
-    means = neurons.groupby(["study", "seed"])["activity"].mean().groupby("study")
-    low, high = means.min(), means.max()
-    without = low.index.str.endswith(WITHOUT_BIAS)
-    if (
-        without.any()
-        and not without.all()
-        and low[without].min() > 0.9 > 0.5 > high[~without].max()
-    ):
-        return "Without a bias nearly every input activates every neuron; with one, few inputs do"
-    return "How many inputs activate a neuron, by kind of pair"
-
-
 def augmentation_representations(tables: Tables, job: Job) -> Figure:
     """Plot firing rates of neurons by kind of pair and under labels.
 
@@ -144,7 +130,7 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
         ax.set(xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
-    figure.suptitle(summarise_activity(neurons[neurons["encoder"] == "trained"]))
+    figure.suptitle("How many inputs activate a neuron, by kind of pair")
     entries = {
         "mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"),
         "95 % interval": SeriesStyle("0.15"),

@@ -76,6 +76,9 @@ def experiments() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+QUESTION = "Which statements of Shi's dissertation hold exactly?"
+
+
 def build_outputs(section: ExactResults) -> StudyOutputs:
     """Declare tables of the results, of all of them together, and of the costs.
 
@@ -99,13 +102,7 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
     figures = {
         name: Figure((name,), see, sections={name: studies[name]}) for name, see in SEE.items()
     }
-    page = Page(
-        "exact results",
-        f"{PACKAGE}.findings:answer",
-        ("exact_results",),
-        {"exact_results": section},
-        together,
-    )
+    page = Page("Exact results", together, tuple(figures), QUESTION)
     return StudyOutputs(tables, figures, {"exact_results": page})
 
 

@@ -40,6 +40,11 @@ CONDITIONS = (
 )
 
 
+QUESTION = (
+    "Is a rare feature that is not learned at once learned later, and on what does that depend?"
+)
+
+
 def build_outputs(section: LateLearning) -> StudyOutputs:
     """Return the tables of the studies, of learning outcomes and of the models; one figure."""
     tables = {
@@ -58,13 +63,12 @@ def build_outputs(section: LateLearning) -> StudyOutputs:
         tables[name] = table_from(
             f"{PACKAGE}.learning_times:{name}", {"courses": studies}, tables=tables_of(studies)
         )
-    shown = ("fate_shares", "fate_points")
-    page = Page("late learning", "", (), shown=shown)
     figures = {
         "fate_over_time": Figure(("fate_shares",), CAPTION),
         "fate_conditions": Figure(("fate_points",), CONDITIONS),
     }
-    return StudyOutputs(tables, figures, pages={"fate": page})
+    page = Page("Late learning", ("fate_shares", "fate_points"), tuple(figures), QUESTION)
+    return StudyOutputs(tables, figures, {"fate": page})
 
 
 def tables_of(names: Iterable[str]) -> tuple[str, ...]:

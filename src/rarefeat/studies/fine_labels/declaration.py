@@ -91,14 +91,9 @@ SEE_SWEEP = (
     " Open marks are the nearest rows of Table 1 of the paper, whose levels are of other images and"
     " networks. Compare the directions with the paper's."
 )
-FINDINGS_TABLES = (
-    "fine_labels_summary",
-    "fine_labels_heads",
-    "fine_labels_crossing",
-    "fine_labels_crossing_heads",
-    "fine_labels_digits_summary",
-)
-"""Tables that the findings are computed from."""
+
+
+QUESTION = "Do subclasses as labels keep features that coarse labels lose?"
 
 
 def build_outputs(section: FineLabels) -> StudyOutputs:
@@ -143,11 +138,8 @@ def build_outputs(section: FineLabels) -> StudyOutputs:
         figures[f"{name}_granularity"] = Figure(
             (f"{name}_summary",), SEE_SWEEP, f"{GRANULARITY}.figures", "granularity"
         )
-    page = Page(
-        "fine-grained labels", f"{STAGES}.findings:answer", FINDINGS_TABLES, sections, shown
-    )
-    pages = {"fine_labels": page} if set(FINDINGS_TABLES) <= set(tables) else {}
-    return StudyOutputs(tables, figures, pages)
+    page = Page("Fine-grained labels", shown, tuple(figures), QUESTION)
+    return StudyOutputs(tables, figures, {"fine_labels": page})
 
 
 def claim_inputs(section: FineLabels) -> ClaimInputs:

@@ -61,19 +61,9 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     label_ends(ax, {name: (mean, styles[name].colour) for name, mean in last.items()})
     ax.set(
         xlabel=f"{SUBCLASSES}\n{INTERVALS}, {n_of(*rows['n'])}",
-        title=summarise_labels(rows[rows["k"] == max(k)]),
+        title="Errors on easy and on hard samples, with coarse and with fine labels",
     )
     return figure
-
-
-def summarise_labels(rows: pd.DataFrame) -> str:
-    """Say in one line with which labels most hard samples are shown to be missed, and few."""
-    hard = rows[rows["metric"] == "hard_error"].set_index("labels")
-    most = [name for name in hard.index if hard.loc[name, "ci_low"] > 0.5]
-    few = [name for name in hard.index if hard.loc[name, "ci_high"] < 0.05]
-    if len(most) == 1 and len(few) == 1:
-        return f"With {most[0]} labels most hard samples are missed, with {few[0]} ones hardly any"
-    return "Errors on easy and on hard samples, with coarse and with fine labels"
 
 
 PAIR_NAMES = {

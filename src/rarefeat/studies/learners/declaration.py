@@ -41,6 +41,9 @@ CAPTION = (
 )
 
 
+QUESTION = "Do other losses, encoders and optimisers learn the rare feature that InfoNCE misses?"
+
+
 def build_outputs(section: LearnerStudies) -> StudyOutputs:
     """Return four tables, a figure and a page of tables for each study."""
     tables, figures, pages = {}, {}, {}
@@ -59,10 +62,8 @@ def build_outputs(section: LearnerStudies) -> StudyOutputs:
         shown = tuple(f"{name}_{table}" for table in ("frequencies", "learners", "rates"))
         sections = {"order": list(study.learners)}
         figures[f"{name}_lockout"] = Figure(shown, CAPTION, function="lockout", sections=sections)
-        answer = f"{PACKAGE}.findings:answer" if name == CLAIM_STUDY else ""
-        pages[f"{name}_lockout"] = Page(
-            f"learners of {name}", answer, shown, {"learners": section}, shown=shown
-        )
+        page = Page(f"Learners of {name}", shown, (f"{name}_lockout",), QUESTION)
+        pages[f"{name}_lockout"] = page
     return StudyOutputs(tables, figures, pages)
 
 
@@ -83,5 +84,5 @@ KIND = StudyKind(
     inherits=SHARED_TRAINING_KEYS,
     claim_inputs=claim_inputs,
     by_default=False,
-    question="Do other losses, encoders and optimisers learn the rare feature that InfoNCE misses?",
+    question=QUESTION,
 )

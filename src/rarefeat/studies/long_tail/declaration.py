@@ -23,6 +23,9 @@ SEE = (
 )
 
 
+QUESTION = "Does pruning improve what networks learn from long-tailed images, as Table 2 of the paper says?"
+
+
 def build_outputs(section: LongTail) -> StudyOutputs:
     """Return the tables and figures of each study, tables of all studies, and Table 2."""
     tables, figures = {}, {}
@@ -52,18 +55,14 @@ def build_outputs(section: LongTail) -> StudyOutputs:
         )
         for table in TABLES
     }
-    pages = {"long_tail": page("long-tailed images", section, shown=("longtail_summary",))}
-    pages |= {
-        f"long_tail_{name}": page(f"long-tailed images: {name}", section, f"{name}.")
-        for name in section.studies
+    pages = {
+        "long_tail": Page("Long-tailed images", ("longtail_summary",), tuple(figures), QUESTION)
     }
+    for name in section.studies:
+        drawn = tuple(figure for figure in figures if figure == f"longtail_{name}")
+        title, shown = f"Long-tailed images: {name}", (f"{name}.longtail_summary",)
+        pages[f"long_tail_{name}"] = Page(title, shown, drawn, QUESTION)
     return StudyOutputs(tables, figures, pages)
-
-
-def page(title: str, section: LongTail, prefix: str = "", shown: tuple[str, ...] = ()) -> Page:
-    """Return the page of findings of all studies, or of one."""
-    tables = f"{prefix}longtail_summary", f"{prefix}longtail"
-    return Page(title, "studies.long_tail.findings:answer", tables, {"long_tail": section}, shown)
 
 
 def claim_inputs(section: LongTail) -> ClaimInputs:

@@ -112,7 +112,7 @@ def is_figure(result: Any) -> bool:
 def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
     """Write one content in the form that its type and its path ask for."""
     if isinstance(content, str):
-        write_page(path, add_size_note(content, job) if path.suffix == ".md" else content, job)
+        write_page(path, content, job)
     elif isinstance(content, dict):
         from rarefeat.workflow.files.tensors import write_tensors
 
@@ -131,13 +131,3 @@ def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
             content = validate(load_function(job.table_schema), content)
         origin = build_origin(job, tables) | {"settings": flat(job.config), "code": job.code}
         write_product(path, content, origin)
-
-
-def add_size_note(text: str, job: Job) -> str:
-    """Return a page of Markdown that says below its title of what size the run is.
-
-    Where it is not the default one.
-    """
-    title, _, rest = text.partition("\n")
-    note = f"\n**{job.size_note[0].upper()}{job.size_note[1:]}.**\n" if job.size_note else ""
-    return f"{title}\n{note}{rest}"

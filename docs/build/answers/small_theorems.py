@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.studies.small_theorems import doc_tables
 from rarefeat.studies.small_theorems.config import SmallTheorems
-from rarefeat.workflow.files.findings import make_findings_page
 from rarefeat.workflow.files.markdown import interval, number, select_rows, single_row
 
 TABLES = ("theorem_means",)
@@ -95,8 +93,3 @@ def describe_invariant(norm: str, rows: pd.DataFrame) -> list[str]:
         f" with them by {interval(alone, 'mean', 4)} of its largest distance (norm {norm}); if a"
         f" pair shares them, by {interval(shared, 'mean', 2)}."
     ]
-
-
-answer = make_findings_page(
-    "Small theorems", "small_theorems", SmallTheorems, findings, TABLES, doc_tables.TABLES
-)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.studies.fine_labels import doc_tables
+from answers.words import compare
 from rarefeat.studies.fine_labels.config import FineLabels
-from rarefeat.workflow.files.findings import compare, make_findings_page
 from rarefeat.workflow.files.markdown import interval, number, select_rows, single_row, trend_word
 
 TABLES = ("fine_labels_errors", "fine_labels_crossing", "fine_labels_digits")
@@ -72,8 +71,3 @@ def findings(section: FineLabels, tables: Mapping[str, pd.DataFrame]) -> list[st
             f" {trend_word(sample, 'paired_difference', *words)} it ({changes[1]} points)."
         )
     return sentences
-
-
-answer = make_findings_page(
-    "Fine-grained labels", "fine_labels", FineLabels, findings, TABLES, doc_tables.TABLES
-)

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from answers.words import count_text, enumerate_words
 from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.statistics import fraction_interval
-from rarefeat.studies.imbalance import doc_tables
 from rarefeat.studies.imbalance.config import Imbalance
-from rarefeat.workflow.files.findings import count_text, enumerate_words, make_findings_page
 from rarefeat.workflow.files.markdown import interval, number, select_rows, single_row, trend_word
 
 TABLES = (
@@ -173,13 +172,3 @@ def describe_bias(free: pd.DataFrame, bound: pd.DataFrame) -> str:
             f" At {rarest['eps_min']:g} it is {number(rarest['max_alignment'], 2)} without a bias."
         )
     return text
-
-
-answer = make_findings_page(
-    "Imbalance and pruning",
-    "imbalance",
-    Imbalance,
-    findings,
-    (*TABLES, *OPTIONAL),
-    doc_tables.TABLES,
-)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.studies.augmentation import doc_tables
+from answers.words import compare, enumerate_words
 from rarefeat.studies.augmentation.config import Augmentation
-from rarefeat.workflow.files.findings import compare, enumerate_words, make_findings_page
 from rarefeat.workflow.files.markdown import interval, select_rows, single_row
 
 TABLES = ("augmentation",)
@@ -54,13 +53,3 @@ def findings(section: Augmentation, tables: Mapping[str, pd.DataFrame]) -> list[
             " label's variance. The paper says that a bias does not matter for it (footnote 3)."
         )
     return sentences
-
-
-answer = make_findings_page(
-    "Augmentation and feature decoupling",
-    "augmentation",
-    Augmentation,
-    findings,
-    TABLES,
-    doc_tables.TABLES,
-)

@@ -4,38 +4,14 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.studies.learners import doc_tables
+from answers.words import count_text, enumerate_words
 from rarefeat.studies.learners.config import LearnerStudies
-from rarefeat.workflow.files.findings import count_text, enumerate_words, make_findings_page
+from rarefeat.studies.learners.figures import PAPER, describe_learner
 from rarefeat.workflow.files.markdown import records, select_rows
 
 TABLES = ("learner_frequencies", "learner_shares")
-PAPER = "infonce"
-"""The learner that every other one is held against."""
-LABELS = {
-    "infonce": "InfoNCE",
-    "symmetric": "symmetric InfoNCE",
-    "nt_xent": "NT-Xent",
-    "spectral": "the spectral loss",
-    "barlow_twins": "Barlow Twins",
-    "vicreg": "VICReg",
-    "supervised": "a supervised loss",
-    "relu": "ReLU neurons",
-    "linear": "linear neurons",
-    "mlp": "two layers",
-    "attention": "trained attention",
-    "momentum": "momentum",
-    "adam": "Adam",
-    "adamw": "AdamW",
-}
-"""Words for the one thing in which a learner differs from the paper's."""
 MATCHED = 0.1
 """Smallest difference of the frequent features' R^2 that is told as not matched."""
-
-
-def describe_learner(learner: str) -> str:
-    """Return the words for a learner; the name of a user's own."""
-    return LABELS.get(learner, learner.replace("_", " "))
 
 
 def findings(section: LearnerStudies, tables: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -140,13 +116,3 @@ def describe_matching(tables: Mapping[str, pd.DataFrame]) -> list[str]:
         f"The paper's learner reads the frequent features with an $R^2$ of {means[PAPER]:.2f}."
         f" More than {MATCHED:g} away: {enumerate_words(names)}."
     ]
-
-
-answer = make_findings_page(
-    "Which learners miss a rare feature?",
-    "learners",
-    LearnerStudies,
-    findings,
-    TABLES,
-    doc_tables.TABLES,
-)

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from answers.words import compare
 from rarefeat.figures.labels import arm_name
-from rarefeat.studies.selection import doc_tables
 from rarefeat.studies.selection.config import Selection
-from rarefeat.workflow.files.findings import compare, make_findings_page
 from rarefeat.workflow.files.markdown import interval, number, records, select_rows, single_row
 
 TABLES = ("selection_scores_at_end", "selection_masks", "selection_steps", "selection_law_errors")
@@ -165,8 +164,3 @@ def describe_steps(steps: pd.DataFrame) -> str:
         name = f"a bias that comes {delay[1]} steps later" if delay else f"`{best['arm']}`"
         text += f" The lowest is {interval(best, 'step', 2)}, with {name}."
     return text
-
-
-answer = make_findings_page(
-    "Which neurons to prune", "selection", Selection, findings, TABLES, doc_tables.TABLES
-)

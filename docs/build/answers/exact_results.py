@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.studies.exact_results import doc_tables
+from answers.words import enumerate_words
 from rarefeat.studies.exact_results.config import ExactResults
-from rarefeat.workflow.files.findings import enumerate_words, make_findings_page
 from rarefeat.workflow.files.markdown import number, records, select_rows
 
 TABLES = ("exact_results",)
@@ -93,8 +92,3 @@ def describe_spurious(spurious: pd.DataFrame) -> str:
         f" {number(100 * ridge['max'], 0)} % out of domain. With a bound on the rank it is right on"
         f" at least {number(100 * rank['min'], 0)} % there: {side}."
     )
-
-
-answer = make_findings_page(
-    "Exact results", "exact_results", ExactResults, findings, TABLES, doc_tables.TABLES
-)

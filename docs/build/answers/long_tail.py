@@ -4,18 +4,14 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.figures.labels import arm_name
-from rarefeat.studies.long_tail import doc_tables
-from rarefeat.studies.long_tail.config import LongTail
-from rarefeat.studies.long_tail.paper_values import printed_gain
-from rarefeat.workflow.files.findings import (
+from answers.words import (
     count_text,
     enumerate_words,
-    format_findings,
-    reduce_tables,
 )
+from rarefeat.figures.labels import arm_name
+from rarefeat.studies.long_tail.config import LongTail
+from rarefeat.studies.long_tail.paper_values import printed_gain
 from rarefeat.workflow.files.markdown import interval, records, select_rows
-from rarefeat.workflow.run.job import Job
 
 TABLES = ("table2",)
 
@@ -65,18 +61,3 @@ def findings(section: LongTail, tables: Mapping[str, pd.DataFrame]) -> list[str]
             )
         sentences.append(sentence)
     return sentences
-
-
-def answer(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """Return the page of a run, of all its studies or of one.
-
-    The tables of one study have its name before theirs.
-    """
-    by_name = dict(zip(doc_tables.TABLES["table2"][0], tables.values(), strict=True))
-    return format_findings(
-        "Long-tailed images",
-        findings(
-            job.config_section("long_tail", LongTail),
-            reduce_tables(TABLES, doc_tables.TABLES, by_name),
-        ),
-    )

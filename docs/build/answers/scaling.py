@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.studies.scaling import doc_tables
+from answers.words import enumerate_words
 from rarefeat.studies.scaling.config import Scaling
-from rarefeat.workflow.files.findings import enumerate_words, make_findings_page
 from rarefeat.workflow.files.markdown import select_rows
 
 TABLES = ("scaling_exponents",)
@@ -58,8 +57,3 @@ def describe_divided(fits: pd.DataFrame, against: pd.DataFrame) -> str:
         else " If we divide out the factor 1/√log d, which eq. (238) has and eq. (239) drops,"
         f" {fitted} agree."
     )
-
-
-answer = make_findings_page(
-    "Theorem 3.1 across sizes", "scaling", Scaling, findings, TABLES, doc_tables.TABLES
-)

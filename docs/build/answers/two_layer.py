@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.studies.two_layer import doc_tables
+from answers.words import compare, enumerate_words
 from rarefeat.studies.two_layer.config import TwoLayer
-from rarefeat.workflow.files.findings import compare, enumerate_words, make_findings_page
 from rarefeat.workflow.files.markdown import interval, select_rows
 
 TABLES = ("two_layer_printed",)
@@ -64,8 +63,3 @@ def findings(section: TwoLayer, tables: Mapping[str, pd.DataFrame]) -> list[str]
             " second."
         )
     return sentences
-
-
-answer = make_findings_page(
-    "Two-layer networks", "two_layer", TwoLayer, findings, TABLES, doc_tables.TABLES
-)

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from answers.words import enumerate_words
 from rarefeat.model.thresholds import PURE_COSINE
 from rarefeat.studies.fate.claims import GRIDS, SETTING, critical_samples
 from rarefeat.studies.fate.config import LateLearning
 from rarefeat.studies.fate.figures import LATE, pairs
 from rarefeat.studies.fate.learning_times import clopper_pearson
-from rarefeat.workflow.files.findings import enumerate_words
 from rarefeat.workflow.files.markdown import interval, records, select_rows, single_row
 
 TABLES = ("fate_points", "verdicts_fate_over_time")
