@@ -83,7 +83,9 @@ class Experiment:
         return schema.schema(self.table, f"a row per ({', '.join(keys)})", columns, keys)
 
     def changes(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of all arms but the base; `changed` columns minus the base's at the seed."""
+        """Return the rows of all arms but the base, `changed` columns minus the base's at the
+        seed.
+        """
         keys, table = [*self.axes, "seed"], self.derive(table)
         is_base = (table[list(self.base)] == pd.Series(self.base)).all(axis=1)
         others, changed = table[~is_base], list(self.changed)

@@ -114,9 +114,8 @@ def summarise_activity(neurons: pd.DataFrame) -> str:
 
 
 def augmentation_representations(tables: Tables, job: Job) -> Figure:
-    """Plot firing rates of neurons by kind of pair and under labels.
-
-    Wen & Li's Figure 3 on synthetic data.
+    """Plot firing rates of neurons by kind of pair and under labels: Wen & Li's Figure 3 on
+    synthetic data.
     """
     (neurons,) = tables.values()
     wanted = (

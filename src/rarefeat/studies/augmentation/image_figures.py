@@ -71,7 +71,7 @@ def name_views(kinds: list[str]) -> dict[str, str]:
 
 
 def summarise_views(rows: pd.DataFrame) -> str:
-    """Say in one line from which views the class is shown to be read better than before training."""
+    """Say from which views the class is shown to be read better than before training."""
     if "value" in rows:
         ends = rows.groupby("series")["value"].apply(mean_interval)
         low, high = (ends.map(lambda pair, end=end: pair[end]) for end in (0, 1))

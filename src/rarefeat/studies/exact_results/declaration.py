@@ -78,9 +78,8 @@ def experiments() -> list[dict[str, str]]:
 
 
 def build_outputs(section: ExactResults) -> StudyOutputs:
-    """Declare tables of the results, of all of them together, and of the costs.
-
-    And a figure for each, and a page.
+    """Declare tables of the results, of all of them together and of the costs, a figure for each,
+    and a page.
     """
     studies = section.studies()
     tables = {

@@ -68,9 +68,8 @@ LITTLE = 0.05
 
 
 def fate(tables: Tables, job: Job) -> Figure:
-    """Plot the fate of the rare feature at one noise level.
-
-    Every dense replica with and without a bias, and the share of replicas that learn it, by arm.
+    """Plot the fate of the rare feature at one noise level: dense replicas with and without a bias,
+    and the share that learns it, by arm.
     """
     grid, without_bias = (table[~table["arm"].isin(UNTRAINED)] for table in tables.values())
     level = max(set(grid["nsr"]) & set(without_bias["nsr"]))
@@ -121,7 +120,7 @@ def fate(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_fate(lower: pd.Series) -> str:
-    """Say in one line from which frequency on most runs are shown to learn, with and without bias."""
+    """Say from which frequency on most runs are shown to learn, with and without bias."""
     first = {
         series: min((eps for (_, eps), low in ends.items() if low > 0.5), default=None)
         for series, ends in lower.groupby(level=0)
@@ -212,7 +211,7 @@ NOUNS = {
 
 
 def summarise_trend(grid: pd.DataFrame, metric: str, others: list[str]) -> list[str]:
-    """Say in one line how a metric is shown to follow the frequency, and in one what masks change."""
+    """Say in a line each how a metric is shown to follow the frequency, and what masks change."""
     keys = ["nsr", "eps_min"]
     dense = grid[grid["series"] == "dense"].groupby(keys)[metric].apply(mean_interval)
     ends = grid["eps_min"].min(), grid["eps_min"].max()
@@ -428,11 +427,12 @@ def summarise_biases(table: pd.DataFrame, printed: list[str]) -> str:
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
-    """Plot alignments and the excess loss over training, at up to four eps_min.
+    """Plot alignments and the excess loss over training at up to four eps_min, of dense and
+    `oracle_all`.
 
-    Dense and `oracle_all`. Where every aligned neuron is masked, the loss of the network
-    without the mask grows without bound, in some replicas or in most: the figure shows medians,
-    and an arrow where they are beyond the range of dense training.
+    Where every aligned neuron is masked, the loss of the network without the mask grows without
+    bound, in some replicas or in most: the figure shows medians, and an arrow where they are beyond
+    the range of dense training.
     """
     (table,) = tables.values()
     levels = sorted(table["eps_min"].unique())
@@ -514,7 +514,7 @@ def trajectories(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_courses(last: pd.DataFrame) -> str:
-    """Say in one line at which frequencies the median run is shown not to learn the rare feature."""
+    """Say at which frequencies the median run is shown not to learn the rare feature."""
     ends = {
         eps_min: [median_interval(rows[f"{name}_alignment"]) for name in ("max", "majority")]
         for eps_min, rows in last.groupby("eps_min")
@@ -529,9 +529,8 @@ def summarise_courses(last: pd.DataFrame) -> str:
 
 
 def alignment_heatmap(tables: Tables, job: Job) -> Figure:
-    """Plot Figure 1 of liao_imbalanced_features.
-
-    The neurons of one dense replica, and the best neuron of each feature in all replicas.
+    """Plot Figure 1 of liao_imbalanced_features: the neurons of one dense replica, and the best
+    neuron of each feature in all of them.
     """
     (table,) = tables.values()
     first = table["seed"].min()
@@ -600,7 +599,7 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
 
 
 def summarise_neurons(largest: pd.DataFrame) -> str:
-    """Say in one line whether only frequent features are shown to have a neuron, under every arm."""
+    """Say whether only frequent features are shown to have a neuron, under every arm."""
     of_feature = largest.groupby(["arm", "feature", "minority"])["squared_cosine"]
     ends = of_feature.apply(mean_interval)
     rare = ends.index.get_level_values("minority")
