@@ -148,17 +148,17 @@ def check_optimiser(name: str, build: Callable[[list[Tensor]], torch.optim.Optim
     g = torch.Generator().manual_seed(0)
     start, gradients = torch.randn(2, 3, generator=g), torch.randn(4, 2, 3, generator=g)
 
-    def steps(rows: list[int]) -> Tensor:
-        parameter = start[rows].clone().requires_grad_()
+    def steps(first: int) -> Tensor:
+        parameter = start[first:].clone().requires_grad_()
         with one_line_errors(name):
             optimiser = build([parameter])
             for gradient in gradients:
-                parameter.grad = gradient[rows].clone()
+                parameter.grad = gradient[first:].clone()
                 optimiser.step()
         return parameter.detach()
 
     before = random_states()
-    alone, beside = steps([1]), steps([0, 1])[1:]
+    alone, beside = steps(1), steps(0)[1:]
     if random_states() != before:
         raise RarefeatError(f"{name}: draws from a global generator; it must not draw")
     if not are_same(alone, beside):
