@@ -286,10 +286,14 @@ class Project:
 
     def studies_of(self, stage: Stage) -> list[str]:
         """Return the studies that run through a stage, itself or upstream of another one."""
-        stages = *SHARED_STAGES, *(item for kind in self.kinds.values() for item in kind.stages)
-        through = [stage, *(item for item in stages if stage.function in item.lineage)]
+        through = [stage, *(item for item in self.stages if stage.function in item.lineage)]
         types = tuple(item.study for item in through)
         return [name for name, study in self.studies.items() if isinstance(study, types)]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """Stages that kinds share, and those of its kinds."""
+        return [*SHARED_STAGES, *(stage for kind in self.kinds.values() for stage in kind.stages)]
 
     @cached_property
     def measured(self) -> dict[str, Stage]:
