@@ -16,9 +16,9 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
 help:
 	@echo "make TARGET, with CORES=N for N jobs at once (now $(CORES)). Times are of two cores."
-	@echo "  quick        the whole workflow on a tiny grid: a minute"
+	@echo "  quick        four of thirteen kinds of study, on a tiny grid: a minute"
 	@echo "  paper        the paper's figures of 10 seeds: 5 minutes; then of all seeds, and all"
-	@echo "               that is made by default: 100 minutes"
+	@echo "               of these four kinds: 100 minutes"
 	@echo "  claims       the claims of the pruning paper and of Wen and Li (2021), after paper:"
 	@echo "               36 minutes"
 	@echo "  selection    which neurons to prune, at full size: 3 hours"

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import shape_checks  # noqa: F401, before it imports what it checks
 import torch
 from hypothesis import settings
 from torch import Tensor

@@ -30,6 +30,8 @@ from rarefeat.workflow.files.published import PublishedTables
 
 SIGMA = 0.05
 """Noise of the page."""
+LATE = ["reuse", "leak", "shares", "rarest"]
+"""Studies of late learning that differ in their frequencies and in REGIME alone."""
 REPLICAS = 200
 """Initial weights that the law is averaged over."""
 
@@ -53,7 +55,7 @@ def predict_shares(
 def page_from_published(tables: PublishedTables, studies: Mapping[str, Study]) -> str:
     """Return the page of the published tables."""
     study = studies[EXPLORED[0]]
-    late = select_rows(tables["fate_shares"], sigma=SIGMA, latents="plain").assign(delay=0)
+    late = select_rows(tables["fate_shares"], sigma=SIGMA, study=LATE).assign(delay=0)
     counts = pd.concat([study_counts(tables["learned_by_step"], studies), late])
     regimes = group_by_regime(counts)
     by_key = {tuple(regime[name] for name in REGIME): regime for regime in regimes}

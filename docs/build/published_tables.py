@@ -31,7 +31,10 @@ Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
 
 def table_reductions(kind: str) -> dict[str, Reduction]:
     """Return the tables that a kind of study publishes, by name."""
-    return getattr(kinds()[kind].load("doc_tables"), "TABLES", {})
+    module = kinds()[kind].load("doc_tables")
+    if study := getattr(module, "STUDY", None):
+        return study.published_tables
+    return getattr(module, "TABLES", {})
 
 
 def reductions() -> dict[str, Reduction]:

@@ -6,48 +6,46 @@ Axes: S replicas, K positive pairs of a batch, m neurons.
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 
 class Moments(NamedTuple):
     """Activation statistics, of shape (S, m) each: means over the K pairs of a batch."""
 
-    first: Tensor
+    first: Float[Tensor, "S m"]
     """E |h(X)|."""
-    second: Tensor
+    second: Float[Tensor, "S m"]
     """E h(X)^2."""
-    fourth: Tensor
+    fourth: Float[Tensor, "S m"]
     """E h(X)^4."""
-    fires: Tensor
+    fires: Float[Tensor, "S m"]
     """Fraction of samples with h(X) != 0."""
-    agreement: Tensor
+    agreement: Float[Tensor, "S m"]
     """E h(X) h(Y) over positive pairs."""
-    agreement_squared: Tensor
+    agreement_squared: Float[Tensor, "S m"]
     """E (h(X) h(Y))^2 over positive pairs."""
-    residual: Tensor
+    residual: Float[Tensor, "S m"]
     """E (1 - l'_p) 1{h(X) != 0}, with l'_p the softmax weight of the positive."""
-    linear_second: Tensor
+    linear_second: Float[Tensor, "S m"]
     """E s^2 of s = sum_r <w, z_r>, the activation without a bias, which no gate can silence."""
-    linear_fourth: Tensor
+    linear_fourth: Float[Tensor, "S m"]
     """E s^4 of the activation without a bias."""
-    norm: Tensor
+    norm: Float[Tensor, "S m"]
     """||w||."""
-    growth: Tensor
+    growth: Float[Tensor, "S m"]
     """log of ||w|| over its value a step before."""
 
 
 def batch_moments(
-    f_x: Tensor,
-    f_y: Tensor,
-    linear: Tensor,
-    residual: Tensor,
-    norms: Tensor,
-    previous_norms: Tensor,
+    f_x: Float[Tensor, "S K m"],
+    f_y: Float[Tensor, "S K m"],
+    linear: Float[Tensor, "S K m"],
+    residual: Float[Tensor, "S K"],
+    norms: Float[Tensor, "S m"],
+    previous_norms: Float[Tensor, "S m"],
 ) -> Moments:
-    """Compute the activation statistics of one batch.
-
-    f_x, f_y (S, K, m), linear (S, K, m), residual (S, K), norms, previous_norms (S, m).
-    """
+    """Compute the activation statistics of one batch."""
     square, pairs, opened = f_x.square(), f_x * f_y, (f_x != 0).to(f_x.dtype)
     linear_square = linear.square()
     tiny = torch.finfo(norms.dtype).tiny
@@ -67,7 +65,7 @@ def batch_moments(
 
 
 def update_running_moments(mean: Moments | None, batch: Moments, step: int, memory: int) -> Moments:
-    """Update the running means with the statistics of one more batch."""
+    """Move the means 1 / min(step + 1, memory) of the way to the statistics of one more batch."""
     if mean is None:
         return batch
     weight = 1 / min(step + 1, memory)

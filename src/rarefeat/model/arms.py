@@ -19,6 +19,7 @@ from rarefeat.model.thresholds import PURE_COSINE
 # torch takes a second to import, and the config, tables and figures read ARMS without it.
 if TYPE_CHECKING:
     import torch
+    from jaxtyping import Bool, Float
     from torch import Tensor
 
     from rarefeat.model.activation_moments import Moments
@@ -30,24 +31,24 @@ class PruningContext(NamedTuple):
     A rule maps it to a bool mask of shape (S, m), whole neurons, or (S, m, p), single weights.
     """
 
-    weights: Tensor
+    weights: Float[Tensor, "S m p"]
     """Weights w_i in the coordinates of the simulator, of shape (S, m, p)."""
-    dictionary: Tensor
+    dictionary: Float[Tensor, "S p d"]
     """Features as columns, of shape (S, p, d). Only oracle rules may read it."""
     n_minority: int
     """Number of minority features; they are the last columns of the dictionary."""
     alpha: float = 0.0
     """Pruning ratio of the arm."""
-    draw: Tensor | None = None
+    draw: Float[Tensor, "S m"] | None = None
     """Uniform numbers of shape (S, m), drawn once for a whole training.
 
     A rule that prunes the smallest of them prunes the same neurons at every step.
     """
-    bias: Tensor | None = None
+    bias: Float[Tensor, "S m"] | None = None
     """Biases b_i, of shape (S, m)."""
-    f_x: Tensor | None = None
+    f_x: Float[Tensor, "S K m"] | None = None
     """Embeddings of the first views of the batch, of shape (S, K, m)."""
-    f_y: Tensor | None = None
+    f_y: Float[Tensor, "S K m"] | None = None
     """Embeddings of the second views of the batch, of shape (S, K, m)."""
     moments: Moments | None = None
     """Running means of activation statistics, (S, m) each; None unless the arm requests them."""
@@ -57,12 +58,12 @@ class PruningContext(NamedTuple):
     """Source of randomness of each replica, for this arm alone."""
 
     @property
-    def norms(self) -> Tensor:
+    def norms(self) -> Float[Tensor, "S m"]:
         """Norm ||w_i|| of each neuron, of shape (S, m)."""
         return self.weights.norm(dim=-1)
 
     @property
-    def cosines(self) -> Tensor:
+    def cosines(self) -> Float[Tensor, "S m d"]:
         """Absolute cosines |<w_i, M_j>| / ||w_i||, of shape (S, m, d)."""
         from rarefeat.model.neurons import absolute_cosines
 
@@ -104,72 +105,52 @@ class ArmSpec(NamedTuple):
     """Style in figures; None for the next one of the default cycle."""
 
 
-def mask_smallest_norms(context: PruningContext) -> Tensor:
-    """Mask the floor(alpha m) neurons with the smallest norm, Algorithm 1.
-
-    -> (S, m).
-    """
+def mask_smallest_norms(context: PruningContext) -> Bool[Tensor, "S m"]:
+    """Mask the floor(alpha m) neurons with the smallest norm, Algorithm 1."""
     return mask_smallest(context.norms, context.alpha)
 
 
-def mask_largest_norms(context: PruningContext) -> Tensor:
-    """Mask the floor(alpha m) neurons with the largest norm, a control.
-
-    -> (S, m).
-    """
+def mask_largest_norms(context: PruningContext) -> Bool[Tensor, "S m"]:
+    """Mask the floor(alpha m) neurons with the largest norm, a control."""
     return mask_smallest(-context.norms, context.alpha)
 
 
-def mask_random_neurons(context: PruningContext) -> Tensor:
-    """Mask floor(alpha m) neurons drawn at random once, a control that ignores the weights.
-
-    -> (S, m).
-    """
+def mask_random_neurons(context: PruningContext) -> Bool[Tensor, "S m"]:
+    """Mask floor(alpha m) neurons drawn at random once, a control that ignores the weights."""
     return mask_smallest(context.draw, context.alpha)
 
 
-def mask_smallest_weights(context: PruningContext) -> Tensor:
-    """Mask the floor(alpha m p) single weights with the smallest magnitude in the layer.
-
-    -> (S, m, p).
-    """
+def mask_smallest_weights(context: PruningContext) -> Bool[Tensor, "S m p"]:
+    """Mask the floor(alpha m p) single weights with the smallest magnitude in the layer."""
     return mask_smallest(context.weights.abs().flatten(1), context.alpha).view_as(context.weights)
 
 
-def mask_oracle_all(context: PruningContext) -> Tensor:
-    """Mask every minority neuron, at any norm: the largest set that Theorem 3.2 can mean.
-
-    -> (S, m).
-    """
+def mask_oracle_all(context: PruningContext) -> Bool[Tensor, "S m"]:
+    """Mask every minority neuron, at any norm: the largest set that Theorem 3.2 can mean."""
     return is_minority_neuron(context.cosines, context.n_minority)
 
 
-def mask_oracle_nearest(context: PruningContext) -> Tensor:
+def mask_oracle_nearest(context: PruningContext) -> Bool[Tensor, "S m"]:
     """Mask the floor(alpha m) neurons nearest to a minority feature, however far from it.
 
     This oracle acts also where no neuron has learned a minority feature.
-
-    -> (S, m).
     """
     return mask_smallest(-context.cosines[..., -context.n_minority :].amax(-1), context.alpha)
 
 
-def is_minority_neuron(cosines: Tensor, n_minority: int, threshold: float = 0.5) -> Tensor:
-    """Return which neurons have their largest absolute cosine to a minority feature.
-
-    cosines (S, m, d) -> (S, m).
-    """
+def is_minority_neuron(
+    cosines: Float[Tensor, "S m d"], n_minority: int, threshold: float = 0.5
+) -> Bool[Tensor, "S m"]:
+    """Return which neurons have their largest absolute cosine to a minority feature."""
     largest, feature = cosines.max(-1)
     return (largest > threshold) & (feature >= cosines.shape[-1] - n_minority)
 
 
-def mask_oracle_gated(context: PruningContext) -> Tensor:
+def mask_oracle_gated(context: PruningContext) -> Bool[Tensor, "S m"]:
     """Mask the minority neurons below the mean norm of the neurons pure in a majority feature.
 
     Theorem 3.2, Remark 1: pruned neurons grow until their magnitude reaches that of the next
     feature.
-
-    -> (S, m).
     """
     norms, cosines = context.norms, context.cosines
     pure = (cosines[..., : -context.n_minority] > PURE_COSINE).any(-1)
@@ -177,13 +158,11 @@ def mask_oracle_gated(context: PruningContext) -> Tensor:
     return is_minority_neuron(cosines, context.n_minority) & (norms < level)
 
 
-def mask_oracle_partial(context: PruningContext) -> Tensor:
+def mask_oracle_partial(context: PruningContext) -> Bool[Tensor, "S m"]:
     """Mask the smaller half, rounded down, of the minority neurons.
 
     Theorem F.1 prunes P, alpha m <= |M_j*| of them; the remaining ones keep the feature in the
     logits.
-
-    -> (S, m).
     """
     aligned = mask_oracle_all(context)
     norms = context.norms.masked_fill(~aligned, math.inf)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from rarefeat.model import user_functions
@@ -18,17 +19,17 @@ from rarefeat.model import user_functions
 class BiasContext(NamedTuple):
     """Training state of S replicas that a bias rule receives after the weights of a step."""
 
-    bias: Tensor
+    bias: Float[Tensor, "S m"]
     """b_i before the step, of shape (S, m)."""
-    weights: Tensor
+    weights: Float[Tensor, "S m p"]
     """w_i before the step, of shape (S, m, p)."""
-    norms: Tensor
+    norms: Float[Tensor, "S m"]
     """||w_i|| after the step, of shape (S, m)."""
-    T1: Tensor
+    T1: Int64[Tensor, " S"]
     """Step that ended stage 1, of shape (S,); -1 while stage 1 lasts."""
     step: int
     """Number of steps taken, including this one."""
-    gradient: Callable[[], Tensor]
+    gradient: Callable[[], Float[Tensor, "S m"]]
     """Computes d loss / d b_i, of shape (S, m)."""
 
 
@@ -47,31 +48,30 @@ class BiasSchedule(Protocol):
     """Bound of the rule grow, in units of 1 / sqrt(d)."""
 
 
-def is_stage_one_over(feature_share: Tensor) -> Tensor:
-    """Return whether every neuron has at least half of ||w||^2 in span(M), eq. (34).
-
-    feature_share (S, m) -> (S,).
-    """
+def is_stage_one_over(feature_share: Float[Tensor, "S m"]) -> Bool[Tensor, " S"]:
+    """Return whether every neuron has at least half of ||w||^2 in span(M), eq. (34)."""
     return (feature_share >= 0.5).all(-1)
 
 
-def follow(norms: Tensor, d: int, scale: float) -> Tensor:
+def follow(norms: Float[Tensor, "*S m"], d: int, scale: float) -> Float[Tensor, "*S m"]:
     """Return the bias of the rule `follow`, scale * sqrt(2 log d / d) * ||w_i||.
 
     The bias at T1 has this value under the rule `grow` as well.
-
-    norms (S, m) -> (S, m).
     """
     return scale * math.sqrt(2 * math.log(d) / d) * norms
 
 
-def grow(bias: Tensor, norms: Tensor, next_norms: Tensor, eta: float, d: int, cap: float) -> Tensor:
-    """Return the bias of the rule `grow`: b <- max(b (1 + eta / d), b ||w'|| / ||w||), capped.
+def grow(
+    bias: Float[Tensor, "*S m"],
+    norms: Float[Tensor, "*S m"],
+    next_norms: Float[Tensor, "*S m"],
+    eta: float,
+    d: int,
+    cap: float,
+) -> Float[Tensor, "*S m"]:
+    """Return min(max(b (1 + eta / d), b ||w'|| / ||w||), cap / sqrt(d)), the rule `grow`.
 
-    The cap is cap / sqrt(d), Wen & Li's polylog(d) / sqrt(d).
-
-    bias (S, m), norms, next_norms (S, m) -> (S, m). Wen & Li 2021, section 2.2; Liao et al., eq.
-    (70).
+    Wen & Li 2021, section 2.2, with polylog(d) / sqrt(d) as the cap; Liao et al., eq. (70).
     """
     factor = torch.clamp(
         next_norms / norms.clamp_min(torch.finfo(norms.dtype).tiny), min=1 + eta / d

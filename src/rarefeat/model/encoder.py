@@ -6,17 +6,17 @@ weight. Coordinates of a token beyond the first p take part in the attention alo
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.device import any_or_gpu
 
 
-def attention(tokens: Tensor, scale: float = 1.0) -> Tensor:
-    """Compute the attention weights with W_Q = W_K = W_V = I.
-
-    tokens (S, n, L, P) -> (S, n, L, L).
-    """
+def attention(
+    tokens: Float[Tensor, "*batch L P"], scale: float = 1.0
+) -> Float[Tensor, "*batch L L"]:
+    """Compute the attention weights with W_Q = W_K = W_V = I."""
     scores = matmul(tokens, tokens.mT)
     if scale != 1:
         scores = scores * scale
@@ -25,18 +25,17 @@ def attention(tokens: Tensor, scale: float = 1.0) -> Tensor:
     return exponentials / exponentials.sum(-1, keepdim=True)
 
 
-def attend(tokens: Tensor, scale: float = 1.0) -> Tensor:
-    """Compute the attended tokens z_X^(r) = sum_s attention_rs x_s.
-
-    tokens (S, n, L, P) -> (S, n, L, P).
-    """
+def attend(tokens: Float[Tensor, "S n L P"], scale: float = 1.0) -> Float[Tensor, "S n L P"]:
+    """Compute the attended tokens z_X^(r) = sum_s attention_rs x_s."""
     if tokens.shape[2] == 1:
         # A softmax over one token is 1, and products of one row would take a third of a step.
         return tokens
     return matmul(attention(tokens, scale), tokens)
 
 
-def brelu(s: Tensor, b: Tensor | float) -> Tensor:
+def brelu(
+    s: Float[Tensor, "*batch"], b: Float[Tensor, "#*batch"] | float
+) -> Float[Tensor, "*batch"]:
     """Compute BReLU_b(s) = ReLU(s - b) - ReLU(-s - b).
 
     This is soft thresholding for b >= 0, and twice as steep within |b| for b < 0.
@@ -48,20 +47,16 @@ def brelu(s: Tensor, b: Tensor | float) -> Tensor:
     return s - clamped if clamped.requires_grad else torch.sub(s, clamped, out=clamped)
 
 
-def pre_activations(attended: Tensor, weights: Tensor) -> Tensor:
-    """Compute the pre-activations <w_i, z_X^(r)>.
-
-    attended (S, n, L, P), weights (S, m, p) -> (S, n, L, m).
-    """
+def pre_activations(
+    attended: Float[Tensor, "S n L P"], weights: Float[Tensor, "S m p"]
+) -> Float[Tensor, "S n L m"]:
+    """Compute the pre-activations <w_i, z_X^(r)>."""
     visible = attended.flatten(1, 2)[..., : weights.shape[-1]]
     return matmul(visible, weights.mT).unflatten(1, attended.shape[1:3])
 
 
-def embed(pre: Tensor, bias: Tensor) -> Tensor:
-    """Compute the embeddings f(X) = (h_1, ..., h_m) from pre-activations.
-
-    pre (S, n, L, m), bias (S, m) -> (S, n, m).
-    """
+def embed(pre: Float[Tensor, "S n L m"], bias: Float[Tensor, "S m"]) -> Float[Tensor, "S n m"]:
+    """Compute the embeddings f(X) = (h_1, ..., h_m) from pre-activations."""
     first, *others = brelu(pre, bias[:, None, None, :]).unbind(2)
     f = first + 0.0
     for token_activation in others:

@@ -1,20 +1,22 @@
 """Metrics of frozen embeddings: a linear regression head, and the similarity of pairs.
 
-Axes: n samples of the training set, n' of the test set, m neurons.
+Axes: n samples of the training set, n_test of the test set, m neurons.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 
 def linear_probe(
-    train_features: Tensor, train_labels: Tensor, test_features: Tensor, test_labels: Tensor
+    train_features: Float[Tensor, "n m"],
+    train_labels: Float[Tensor, " n"],
+    test_features: Float[Tensor, "n_test m"],
+    test_labels: Float[Tensor, " n_test"],
 ) -> tuple[float, float]:
-    """Fit a linear head by ordinary least squares with intercept and test it.
+    """Fit a linear head by least squares with intercept, and return its test MSE and R^2.
 
     Where features are linearly dependent, the head is the solution of minimum norm.
-
-    train_features (n, m), train_labels (n,), test_features (n', m), test_labels (n',).
     """
     x, y = train_features.double(), train_labels.double()
     x_mean, y_mean = x.mean(0), y.mean()
@@ -24,11 +26,10 @@ def linear_probe(
     return mse.item(), (1 - mse / test_labels.double().var(correction=0)).item()
 
 
-def pair_cosine_similarity(f_x: Tensor, f_y: Tensor) -> tuple[float, float]:
-    """Compute the mean cosine similarity of positive pairs and the fraction of empty pairs.
-
-    f_x, f_y (n, m).
-    """
+def pair_cosine_similarity(
+    f_x: Float[Tensor, "n m"], f_y: Float[Tensor, "n m"]
+) -> tuple[float, float]:
+    """Compute the mean cosine similarity of positive pairs and the fraction of empty pairs."""
     f_x, f_y = f_x.double(), f_y.double()
     norms = f_x.norm(dim=-1) * f_y.norm(dim=-1)
     empty = norms == 0

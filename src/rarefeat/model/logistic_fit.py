@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -16,14 +17,12 @@ class LogisticFit(NamedTuple):
     """Slope of the log-odds in the margin."""
 
 
-def fit_logistic(x: np.ndarray, learned: np.ndarray) -> LogisticFit:
-    """Fit a logistic curve by maximum likelihood.
+def fit_logistic(x: Float[np.ndarray, " n"], learned: Bool[np.ndarray, " n"]) -> LogisticFit:
+    """Fit a logistic curve by maximum likelihood, with a weak prior on its steepness.
 
-    A weak prior keeps the steepness finite where the outcomes are separable: its logarithm is
-    normal around a steepness of 4 per standard deviation of x, with a factor of ten as standard
+    The prior keeps the steepness finite where the outcomes are separable: its logarithm is normal
+    around a steepness of 4 per standard deviation of x, with a factor of ten as standard
     deviation.
-
-    x (n,), learned (n,).
     """
     x, learned = np.asarray(x, dtype=float), np.asarray(learned, dtype=float)
     scale, middle = max(x.std(), 1e-6), x.mean()

@@ -1,55 +1,55 @@
 """Alignment of neurons with the features, and the sets of Definition B.1.
 
-Axes: S replicas, m neurons, d1 coordinates of a weight (p under the reduced simulator), d features,
-the minority ones last. Definitions are those of imbalance_and_pruning.
+Axes: S replicas, m neurons, p coordinates of a weight, d features, the minority ones last.
+Definitions are those of imbalance_and_pruning.
 """
 
 import math
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.thresholds import ALIGNED_COSINE, GAMMA, PURE_COSINE
 
 
-def absolute_cosines(weights: Tensor, dictionary: Tensor) -> Tensor:
-    """Compute |<w_i, M_j>| / ||w_i||.
-
-    weights (S, m, d1), dictionary (S, d1, d) -> (S, m, d).
-    """
+def absolute_cosines(
+    weights: Float[Tensor, "S m p"], dictionary: Float[Tensor, "S p d"]
+) -> Float[Tensor, "S m d"]:
+    """Compute |<w_i, M_j>| / ||w_i||."""
     norms = weights.norm(dim=-1, keepdim=True)
     return matmul(weights, dictionary).abs() / norms.clamp_min(torch.finfo(weights.dtype).tiny)
 
 
-def feature_share(weights: Tensor, dictionary: Tensor) -> Tensor:
-    """Compute ||M^T w_i||^2 / ||w_i||^2, the fraction of a neuron in span(M) of eq. (34).
-
-    weights (S, m, d1), dictionary (S, d1, d) -> (S, m).
-    """
+def feature_share(
+    weights: Float[Tensor, "S m p"], dictionary: Float[Tensor, "S p d"]
+) -> Float[Tensor, "S m"]:
+    """Compute ||M^T w_i||^2 / ||w_i||^2, the fraction of a neuron in span(M) of eq. (34)."""
     return absolute_cosines(weights, dictionary).square().sum(-1)
 
 
 def ordinary_neurons(
-    weights: Tensor, dictionary: Tensor, ratio: float, gamma: float = GAMMA
-) -> Tensor:
-    """Return the ordinary neurons of each feature, M_j of eq. (26).
-
-    weights (S, m, d1), dictionary (S, d1, d) -> (S, m, d).
-    """
+    weights: Float[Tensor, "S m p"],
+    dictionary: Float[Tensor, "S p d"],
+    ratio: float,
+    gamma: float = GAMMA,
+) -> Bool[Tensor, "S m d"]:
+    """Return the ordinary neurons of each feature, M_j of eq. (26)."""
     return _squared_fraction(weights, dictionary) >= 2 * ratio**2 * (1 - gamma) * _log_d_over_d(
         dictionary
     )
 
 
 def lucky_neurons(
-    weights: Tensor, dictionary: Tensor, ratio: float, gamma: float = GAMMA
-) -> Tensor:
+    weights: Float[Tensor, "S m p"],
+    dictionary: Float[Tensor, "S p d"],
+    ratio: float,
+    gamma: float = GAMMA,
+) -> Bool[Tensor, "S m d"]:
     """Return the lucky neurons of each feature, M_j^* of eq. (27).
 
     A lucky neuron is above c1 log d / d in feature j and at most c2 log d / d in every other one.
-
-    weights (S, m, d1), dictionary (S, d1, d) -> (S, m, d).
     """
     fraction = _squared_fraction(weights, dictionary)
     above = fraction >= 2 / ratio**2 * (1 + gamma) * _log_d_over_d(dictionary)
@@ -58,22 +58,23 @@ def lucky_neurons(
     return above & (others == 0)
 
 
-def _squared_fraction(weights: Tensor, dictionary: Tensor) -> Tensor:
-    """Return <w_i, M_j>^2 / ||M^T w_i||^2, of shape (S, m, d)."""
+def _squared_fraction(
+    weights: Float[Tensor, "S m p"], dictionary: Float[Tensor, "S p d"]
+) -> Float[Tensor, "S m d"]:
+    """Compute <w_i, M_j>^2 / ||M^T w_i||^2."""
     squared = matmul(weights, dictionary).square()
     return squared / squared.sum(-1, keepdim=True)
 
 
-def _log_d_over_d(dictionary: Tensor) -> float:
+def _log_d_over_d(dictionary: Float[Tensor, "S p d"]) -> float:
     d = dictionary.shape[-1]
     return math.log(d) / d
 
 
-def alignment_metrics(weights: Tensor, dictionary: Tensor, n_minority: int) -> dict[str, Tensor]:
-    """Compute the metrics of alignment with the features.
-
-    weights (S, m, d1), dictionary (S, d1, d) -> (S,).
-    """
+def alignment_metrics(
+    weights: Float[Tensor, "S m p"], dictionary: Float[Tensor, "S p d"], n_minority: int
+) -> dict[str, Float[Tensor, " S"]]:
+    """Compute the metrics of alignment with the features."""
     cosines = absolute_cosines(weights, dictionary).double()
     rare = cosines[..., -n_minority:]
     return {
@@ -86,11 +87,13 @@ def alignment_metrics(weights: Tensor, dictionary: Tensor, n_minority: int) -> d
     }
 
 
-def minority_overlap(mask: Tensor, weights: Tensor, dictionary: Tensor, n_minority: int) -> Tensor:
-    """Compute the fraction of a mask that lies in neurons aligned with a minority feature.
-
-    mask (S, m) or (S, m, p), weights (S, m, d1), dictionary (S, d1, d) -> (S,).
-    """
+def minority_overlap(
+    mask: Bool[Tensor, "S m"] | Bool[Tensor, "S m p"],
+    weights: Float[Tensor, "S m p"],
+    dictionary: Float[Tensor, "S p d"],
+    n_minority: int,
+) -> Float[Tensor, " S"]:
+    """Compute the fraction of a mask that lies in neurons aligned with a minority feature."""
     aligned = (absolute_cosines(weights, dictionary)[..., -n_minority:] >= ALIGNED_COSINE).any(-1)
     pruned = (mask if mask.dim() == 2 else mask.sum(-1)).double()
     return (pruned * aligned).sum(-1) / pruned.sum(-1)

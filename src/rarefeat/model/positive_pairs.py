@@ -11,6 +11,7 @@ import math
 from typing import Protocol
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -42,11 +43,10 @@ def uses_default_views(views: ViewSettings) -> bool:
     return not (views.rho or views.mask or views.colour)
 
 
-def colour_directions(dictionary: Tensor, rank: int, generators: Generators) -> Tensor:
-    """Draw the directions of the colour nuisance: dense, as uniform directions are.
-
-    dictionary (S, d1, d) -> (S, d1, rank).
-    """
+def colour_directions(
+    dictionary: Float[Tensor, "S d1 d"], rank: int, generators: Generators
+) -> Float[Tensor, "S d1 rank"]:
+    """Draw the directions of the colour nuisance: dense, as uniform directions are."""
     d = dictionary.shape[-1]
     if not rank:
         return dictionary[..., :0]
@@ -58,8 +58,6 @@ class PairSampler:
     """Source of the tokens of positive pairs for S replicas.
 
     Random streams: "mask", "colour" and "colour directions".
-
-    directions (S, d1, rank).
     """
 
     def __init__(
@@ -86,15 +84,16 @@ class PairSampler:
             make_generators(namespace, seeds, stream_names.COLOUR_DIRECTIONS),
         )
 
-    def sample_pair_tokens(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
-        """Draw the tokens of both views of K positive pairs.
+    def sample_pair_tokens(
+        self, latents: Float[Tensor, "S n L d"], sigma: float, noise: Generators
+    ) -> Float[Tensor, "S views L P"]:
+        """Draw the tokens of n / 2 positive pairs: all first views, then all second ones.
 
         With x = M z + xi, the second view has the noise rho xi + sqrt(1 - rho^2) xi', with fresh
         xi'. A mask D, one Bernoulli(mask) for each coordinate of a token, makes of one x the views
         D x / mask and (I - D) x / (1 - mask), each with mean x. The colour C u,
-        u ~ N(0, colour_sigma^2 I), is the same in both views, or drawn again for the second.
-
-        latents (S, 2 K, L, d) -> (S, 2 K, L, P).
+        u ~ N(0, colour_sigma^2 I), is the same in both views, or drawn again for the second. Clean
+        negatives, if asked for, come last.
         """
         views, K = self.views, latents.shape[1] // 2
         if uses_default_views(views):
@@ -113,21 +112,21 @@ class PairSampler:
             x, y = x * in_first / views.mask, y * ~in_first / (1 - views.mask)
         return torch.cat([x, y, sample] if views.clean_negatives else [x, y], 1)
 
-    def sample_unaugmented(self, latents: Tensor, sigma: float, noise: Generators) -> Tensor:
-        """Draw the tokens x = M z + C u + xi of samples that are not augmented.
-
-        latents (S, n, L, d) -> (S, n, L, P).
-        """
+    def sample_unaugmented(
+        self, latents: Float[Tensor, "S n L d"], sigma: float, noise: Generators
+    ) -> Float[Tensor, "S n L P"]:
+        """Draw the tokens x = M z + C u + xi of samples that are not augmented."""
         x = self.simulator.sample_tokens(latents, sigma, noise)
         return x + self.sample_colour(x.shape[1:3]) if self.views.colour else x
 
     def correlated_second_view(
-        self, x: Tensor, latents: Tensor, sigma: float, noise: Generators
-    ) -> Tensor:
-        """Draw second views whose noise has the correlation rho with that of the first.
-
-        x (S, K, L, d1), latents (S, 2 K, L, d) -> (S, K, L, d1).
-        """
+        self,
+        x: Float[Tensor, "S K L d1"],
+        latents: Float[Tensor, "S n L d"],
+        sigma: float,
+        noise: Generators,
+    ) -> Float[Tensor, "S K L d1"]:
+        """Draw second views whose noise has the correlation rho with that of the first."""
         K, rho = x.shape[1], self.views.rho
         M = self.simulator.dictionary.mT
         noise_of_first = x - matmul(latents[:, :K], M)
@@ -137,11 +136,8 @@ class PairSampler:
         fresh = self.simulator.sample_tokens(torch.zeros_like(latents[:, K:]), sigma, noise)
         return signal + rho * noise_of_first + math.sqrt(1 - rho**2) * fresh
 
-    def sample_colour(self, shape: torch.Size) -> Tensor:
-        """Draw C u, one u per sample, which all of its tokens share.
-
-        -> (S, K, L, d1).
-        """
+    def sample_colour(self, shape: torch.Size) -> Float[Tensor, "S K L d1"]:
+        """Draw C u, one u per sample, which all of its tokens share."""
         K, L = shape
         u = draw(torch.randn, self.colours, K, 1, self.views.colour)
         return self.views.colour_sigma * matmul(u, self.directions.mT).expand(-1, -1, L, -1)

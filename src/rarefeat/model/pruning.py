@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
     from torch import Tensor
 
 
@@ -19,10 +20,20 @@ def n_pruned(n: int, alpha: float) -> int:
     return int(alpha * n + 1e-9)
 
 
-def mask_smallest(magnitude: Tensor, alpha: float) -> Tensor:
+def mask_smallest(magnitude: Float[Tensor, "S n"], alpha: float) -> Bool[Tensor, "S n"]:
     """Return a mask of the floor(alpha n) smallest magnitudes of each row.
 
-    magnitude (S, n) -> (S, n).
+    Parameters
+    ----------
+    magnitude : Tensor of shape (S, n)
+        Magnitude or any other score; the smallest are pruned.
+    alpha : float
+        Pruning ratio in [0, 1].
+
+    Returns
+    -------
+    bool Tensor of shape (S, n)
+        True where pruned. Of equal magnitudes, the one with the lower index is pruned first.
     """
     order = magnitude.argsort(dim=-1, stable=True)
     chosen = order[:, : n_pruned(magnitude.shape[-1], alpha)]

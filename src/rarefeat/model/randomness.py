@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 
@@ -57,11 +58,10 @@ def make_device_generator(device: torch.device, key: str) -> torch.Generator:
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "little"))
 
 
-def draw(sampler: Callable[..., Tensor], generators: Generators, *shape: int) -> Tensor:
-    """Draw random numbers for S replicas.
-
-    -> (S, *shape).
-    """
+def draw(
+    sampler: Callable[..., Tensor], generators: Generators, *shape: int
+) -> Shaped[Tensor, "S ..."]:
+    """Draw random numbers for S replicas, each of the same shape."""
     if isinstance(generators, DeviceGenerator):
         return sampler(
             generators.S, *shape, generator=generators.generator, device=generators.device
@@ -69,7 +69,9 @@ def draw(sampler: Callable[..., Tensor], generators: Generators, *shape: int) ->
     return torch.stack([sampler(*shape, generator=g) for g in generators])
 
 
-def standard_gamma(shape: Tensor, generator: torch.Generator) -> Tensor:
+def standard_gamma(
+    shape: Float[Tensor, "*shape"], generator: torch.Generator | None
+) -> Float[Tensor, "*shape"]:
     """Draw gamma variables with scale 1.
 
     torch's public distributions take no generator; only this private function does.

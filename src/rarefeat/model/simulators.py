@@ -3,13 +3,15 @@
 A simulator fixes the coordinates of tokens and weights. Everything else (attention, encoder,
 objective, masks by neuron, metrics, probe) is written once and works in the coordinates of either.
 Axes: S replicas, n samples, K anchors of a batch, L tokens, P coordinates of a token, m neurons,
-p <= P coordinates of a weight, d features. Derivation of the reduced one: docs/method/reduced.md.
+p <= P coordinates of a weight, r columns of a random factor, d features. Derivation of the reduced
+one: docs/method/reduced.md.
 """
 
 from copy import copy
 from typing import Literal, Protocol
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -34,43 +36,33 @@ class Simulator(Protocol):
     Weights have p coordinates and tokens P >= p: those beyond p take part in the attention alone.
     """
 
-    dictionary: Tensor
+    dictionary: Float[Tensor, "S p d"]
     """Features M as columns, of shape (S, p, d)."""
 
-    def initial_weights(self, sigma_0: float, generators: Generators) -> Tensor:
-        """Draw W(0) of Algorithm 1, N(0, sigma_0^2) in every direction of R^d1.
+    def initial_weights(self, sigma_0: float, generators: Generators) -> Float[Tensor, "S m p"]:
+        """Draw W(0) of Algorithm 1, N(0, sigma_0^2) in every direction of R^d1."""
 
-        -> (S, m, p).
-        """
+    def sample_tokens(
+        self, latents: Float[Tensor, "S n L d"], sigma: float, generators: Generators
+    ) -> Float[Tensor, "S n L P"]:
+        """Draw the tokens M z + xi, with fresh xi ~ N(0, sigma^2 I)."""
 
-    def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        """Draw the tokens M z + xi, with fresh xi ~ N(0, sigma^2 I).
-
-        latents (S, n, L, d) -> (S, n, L, P).
-        """
-
-    def draw_complement(self, generators: Generators) -> Tensor | None:
+    def draw_complement(self, generators: Generators) -> Float[Tensor, "S m r"] | None:
         """Draw the random factor that `descend` needs for directions outside the weights' span.
 
         It does not depend on the weights, so that all arms of a cell can share one draw.
-
-        -> (S, m, min(m, nu)).
         """
 
     def descend(
         self,
-        weights: Tensor,
-        coefficients: Tensor,
-        attended: Tensor,
-        decay: Tensor,
-        complement_draw: Tensor | None = None,
+        weights: Float[Tensor, "S m p"],
+        coefficients: Float[Tensor, "S K L m"],
+        attended: Float[Tensor, "S K L P"],
+        decay: Float[Tensor, "..."] | float,
+        complement_draw: Float[Tensor, "S m r"] | None = None,
         scale: float = 1.0,
-    ) -> Tensor:
-        """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z.
-
-        weights (S, m, p), coefficients (S, K, L, m), attended (S, K, L, P), decay () or (S, 1, 1)
-        -> (S, m, p).
-        """
+    ) -> Float[Tensor, "S m p"]:
+        """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z."""
 
 
 def make_simulator(
@@ -101,25 +93,21 @@ def to_device(simulator: Simulator, device: torch.device | str) -> Simulator:
 
 
 class DirectSimulator:
-    """Simulator with every token in R^d1, p = P = d1: any mask, any dictionary.
+    """Simulator with every token in R^d1, p = P = d1: any mask, any dictionary."""
 
-    dictionary (S, d1, d).
-    """
-
-    def __init__(self, dictionary: Tensor, m: int):
+    def __init__(self, dictionary: Float[Tensor, "S d1 d"], m: int):
         self.dictionary = dictionary
         self.m = m
 
-    def initial_weights(self, sigma_0: float, generators: Generators) -> Tensor:
-        """Draw W(0), of shape (S, m, d1)."""
+    def initial_weights(self, sigma_0: float, generators: Generators) -> Float[Tensor, "S m d1"]:
+        """Draw W(0)."""
         d1 = self.dictionary.shape[1]
         return sigma_0 * draw(torch.randn, generators, self.m, d1)
 
-    def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        """Draw the tokens M z + xi.
-
-        latents (S, n, L, d) -> (S, n, L, d1).
-        """
+    def sample_tokens(
+        self, latents: Float[Tensor, "S n L d"], sigma: float, generators: Generators
+    ) -> Float[Tensor, "S n L d1"]:
+        """Draw the tokens M z + xi."""
         S, n, L, d = latents.shape
         noise = standard_normals(S, n * L, self.dictionary.shape[1], generators)
         if not is_on_cpu(noise):
@@ -139,18 +127,14 @@ class DirectSimulator:
 
     def descend(
         self,
-        weights: Tensor,
-        coefficients: Tensor,
-        attended: Tensor,
-        decay: Tensor,
+        weights: Float[Tensor, "S m d1"],
+        coefficients: Float[Tensor, "S K L m"],
+        attended: Float[Tensor, "S K L d1"],
+        decay: Float[Tensor, "..."] | float,
         complement_draw: None = None,
         scale: float = 1.0,
-    ) -> Tensor:
-        """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z.
-
-        weights (S, m, d1), coefficients (S, K, L, m), attended (S, K, L, d1), decay () or (S, 1, 1)
-        -> (S, m, d1).
-        """
+    ) -> Float[Tensor, "S m d1"]:
+        """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z."""
         descent = scale * coefficients
         return decay * weights + matmul(descent.flatten(1, 2).mT, attended.flatten(1, 2))
 
@@ -177,30 +161,25 @@ class ReducedSimulator:
         self.p = d + self.q
         self.dictionary = torch.eye(self.p, d).repeat(S, 1, 1)
 
-    def initial_weights(self, sigma_0: float, generators: Generators) -> Tensor:
-        """Draw W(0): A is Gaussian, and F a Bartlett factor of Wishart_m(d1 - d, I).
-
-        -> (S, m, p).
-        """
+    def initial_weights(self, sigma_0: float, generators: Generators) -> Float[Tensor, "S m p"]:
+        """Draw W(0): A is Gaussian, and F a Bartlett factor of Wishart_m(d1 - d, I)."""
         features = draw(torch.randn, generators, self.m, self.d)
         return sigma_0 * self.join_coordinates(
             features, bartlett_factor(self.m, self.n, generators)
         )
 
-    def join_coordinates(self, features: Tensor, complement: Tensor) -> Tensor:
-        """Return [A, F], with F padded by zeros up to its q columns.
-
-        features (S, m, d), complement (S, m, at most q) -> (S, m, p).
-        """
+    def join_coordinates(
+        self, features: Float[Tensor, "S m d"], complement: Float[Tensor, "S m r"]
+    ) -> Float[Tensor, "S m p"]:
+        """Return [A, F], with F padded by zeros up to its q columns."""
         return pad(
             torch.cat([features, complement], -1), (0, self.p - self.d - complement.shape[-1])
         )
 
-    def sample_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
-        """Draw the tokens [M^T x, v, t] of x = M z + xi.
-
-        latents (S, n, L, d) -> (S, n, L, P).
-        """
+    def sample_tokens(
+        self, latents: Float[Tensor, "S n L d"], sigma: float, generators: Generators
+    ) -> Float[Tensor, "S n L P"]:
+        """Draw the tokens [M^T x, v, t] of x = M z + xi."""
         S, n, L, d = latents.shape
         beyond = min(L, self.nu)
         noise = standard_normals(S, n * L, self.p + beyond, generators).view(S, n, L, -1)
@@ -215,8 +194,8 @@ class ReducedSimulator:
         noise[..., :d] += latents
         return noise
 
-    def draw_complement(self, generators: Generators) -> Tensor | None:
-        """Draw a Bartlett factor of Wishart_m(nu, I); None if nu is 0.
+    def draw_complement(self, generators: Generators) -> Float[Tensor, "S m r"] | None:
+        """Draw a Bartlett factor of Wishart_m(nu, I), with min(m, nu) columns; None if nu is 0.
 
         The anchors' sum outside the span has an isotropic direction.
         """
@@ -224,18 +203,14 @@ class ReducedSimulator:
 
     def descend(
         self,
-        weights: Tensor,
-        coefficients: Tensor,
-        attended: Tensor,
-        decay: Tensor,
-        complement_draw: Tensor | None = None,
+        weights: Float[Tensor, "S m p"],
+        coefficients: Float[Tensor, "S K L m"],
+        attended: Float[Tensor, "S K L P"],
+        decay: Float[Tensor, "..."] | float,
+        complement_draw: Float[Tensor, "S m r"] | None = None,
         scale: float = 1.0,
-    ) -> Tensor:
-        """Return W(t+1): exact for A, and for F F^T exact in mean given the tokens.
-
-        weights (S, m, p), coefficients (S, K, L, m), attended (S, K, L, P), decay () or (S, 1, 1),
-        complement_draw (S, m, min(m, nu)) -> (S, m, p).
-        """
+    ) -> Float[Tensor, "S m p"]:
+        """Return W(t+1): exact for A, and for F F^T exact in mean given the tokens."""
         descent = scale * coefficients
         descended = decay * weights + matmul(
             descent.flatten(1, 2).mT, attended.flatten(1, 2)[..., : self.p]
@@ -251,11 +226,10 @@ class ReducedSimulator:
         return self.join_coordinates(descended[..., : self.d], robust_cholesky(gram).float())
 
 
-def standard_normals(S: int, rows: int, columns: int, generators: Generators) -> Tensor:
-    """Draw standard normal numbers.
-
-    -> (S, rows, columns).
-    """
+def standard_normals(
+    S: int, rows: int, columns: int, generators: Generators
+) -> Float[Tensor, "S rows columns"]:
+    """Draw standard normal numbers."""
     if isinstance(generators, DeviceGenerator):
         return draw(torch.randn, generators, rows, columns)
     noise = empty_aligned(S, rows, columns)
@@ -264,13 +238,13 @@ def standard_normals(S: int, rows: int, columns: int, generators: Generators) ->
     return noise
 
 
-def chi_variables(n: int, columns: int, dof: int, generators: Generators) -> Tensor:
+def chi_variables(
+    n: int, columns: int, dof: int, generators: Generators
+) -> Float[Tensor, "S n columns"]:
     """Draw chi variables with dof, dof - 1, ... degrees of freedom in the columns.
 
     The method of Marsaglia & Tsang 2000 runs on whole tensors. The draws that it rejects, and cases
     of few draws or small `dof`, use torch's sampler, which goes one by one.
-
-    -> (S, n, columns).
     """
     if isinstance(generators, DeviceGenerator):
         shapes = (dof - torch.arange(columns, device=generators.device)) / 2
@@ -291,25 +265,20 @@ def chi_variables(n: int, columns: int, dof: int, generators: Generators) -> Ten
     return (2 * gamma).sqrt_()
 
 
-def bartlett_factor(rows: int, dof: int, generators: Generators) -> Tensor:
-    """Draw a lower-trapezoidal T with T T^T ~ Wishart(dof, I).
-
-    -> (S, rows, min(rows, dof)).
-    """
+def bartlett_factor(rows: int, dof: int, generators: Generators) -> Float[Tensor, "S rows columns"]:
+    """Draw a lower-trapezoidal T of min(rows, dof) columns with T T^T ~ Wishart(dof, I)."""
     columns = min(rows, dof)
     T = standard_normals(len(generators), rows, columns, generators).tril_(-1)
     T.diagonal(dim1=-2, dim2=-1).copy_(chi_variables(1, columns, dof, generators)[:, 0])
     return T
 
 
-def robust_cholesky(gram: Tensor) -> Tensor:
+def robust_cholesky(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
     """Compute the lower-triangular F with F F^T = gram of positive semi-definite matrices.
 
     Where Cholesky fails, rows are scaled to unit diagonal, so that neurons of very different norm
     do not disturb each other and a dead one keeps its row of zeros. Then the smallest jitter,
     relative to that diagonal, is added that lets it pass.
-
-    gram (S, m, m) -> (S, m, m).
     """
     if not is_on_cpu(gram):
         return robust_cholesky_gpu(gram)
@@ -329,12 +298,10 @@ def robust_cholesky(gram: Tensor) -> Tensor:
     return F
 
 
-def robust_cholesky_gpu(gram: Tensor) -> Tensor:
-    """Compute `robust_cholesky` without reading from the GPU which matrix failed.
+def robust_cholesky_gpu(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
+    """Compute `robust_cholesky` by trying every jitter on all matrices.
 
-    Every jitter is tried on all matrices.
-
-    gram (S, m, m) -> (S, m, m).
+    To read which of them failed would make the CPU wait for the GPU.
     """
     scale = gram.diagonal(dim1=-2, dim2=-1).sqrt()
     safe = torch.where(scale > 0, scale, 1.0)

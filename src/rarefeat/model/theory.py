@@ -7,7 +7,7 @@ import math
 from typing import TypeVar
 
 Values = TypeVar("Values")
-"""An array of numpy or a tensor."""
+"""An array of numpy or a tensor, of shape (d,)."""
 
 
 def activation_probability(eps: Values, C: float) -> Values:
@@ -15,8 +15,6 @@ def activation_probability(eps: Values, C: float) -> Values:
 
     The order of the rate in a token is that of imbalance_and_pruning, Definition 3.1; the law of a
     whole sample is a choice (docs/method/model.md).
-
-    eps (d,) -> (d,).
     """
     d = len(eps)
     return eps * C * math.log(math.log(d)) / d
@@ -40,12 +38,10 @@ def attended_count(L: int, nsr: float, scale: float = 1.0) -> float:
 
 
 def pruning_time(d: int, eta: float, C_z: float, alpha: float, eps_min: float) -> float:
-    """Compute the steps in which a pruned minority feature catches up, Theorem 3.2 (c).
+    """Compute the steps in which a pruned minority feature catches up: T5 - T4.
 
-    T = (1 / eps_min - 1) d / (eta alpha eps_min^2 C_z loglog d) with eps_max = 1. T5 is
-    T4 = d^1.99 / eta plus this.
-
-    imbalance_and_pruning, Theorem 3.2 (c) and F.4.
+    (1 / eps_min - 1) d / (eta alpha eps_min^2 C_z loglog d) with eps_max = 1, where
+    T4 = d^1.99 / eta; imbalance_and_pruning, Theorem 3.2 (c) and F.4.
     """
     return (1 / eps_min - 1) * d / (eta * alpha * eps_min**2 * C_z * math.log(math.log(d)))
 
@@ -63,13 +59,11 @@ def stage1_growth(
 ) -> Values:
     """Compute the factor by which <w_i, M_j> grows in one step of stage 1.
 
-    The closed form behind eq. (7). While ||w|| is small, the softmax weights are all 1/K and
-    BReLU_0 is the identity, so that the step is linear,
-    1 - eta lambda + (eta / tau) (1 - 1/K) p_j E[n]^2, with p_j the activation probability and n
-    the attended count. The two views keep their tokens independently, hence the square of the
-    mean. Exact when features do not overlap in a sample.
-
-    eps (d,) -> (d,). imbalance_and_pruning, Lemma 3.1, eq. (7).
+    While ||w|| is small, the softmax weights are all 1/K and BReLU_0 is the identity, so that the
+    step is linear, 1 - eta lambda + (eta / tau) (1 - 1/K) p_j E[n]^2, with p_j the activation
+    probability and n the attended count. The two views keep their tokens independently, hence the
+    square of the mean. Exact when features do not overlap in a sample; imbalance_and_pruning,
+    Lemma 3.1, eq. (7).
     """
     signal = activation_probability(eps, C) * attended_count(L, nsr, scale) ** 2
     return 1 - eta * lambda_ + eta / tau * (1 - 1 / K) * signal

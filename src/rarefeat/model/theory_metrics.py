@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rarefeat.model.neurons import lucky_neurons, ordinary_neurons
@@ -24,26 +25,26 @@ UNIFORM_LOGIT_RATIO = 1.1
 class Neurons(NamedTuple):
     """The m neurons of one replica at one or several times."""
 
-    projections: Tensor
-    """<w_i, M_j>, of shape (..., m, d)."""
-    norms: Tensor
-    """||w_i||, of shape (..., m)."""
-    bias: Tensor
-    """b_i, of shape (..., m)."""
+    projections: Float[Tensor, "*times m d"]
+    """<w_i, M_j>."""
+    norms: Float[Tensor, "*times m"]
+    """||w_i||."""
+    bias: Float[Tensor, "*times m"]
+    """b_i."""
 
     @property
-    def feature_norm(self) -> Tensor:
-        """||M M^T w_i||, of shape (..., m)."""
+    def feature_norm(self) -> Float[Tensor, "*times m"]:
+        """||M M^T w_i||."""
         return self.projections.norm(dim=-1)
 
     @property
-    def complement_norm(self) -> Tensor:
-        """Norm of the component outside span(M), of shape (..., m)."""
+    def complement_norm(self) -> Float[Tensor, "*times m"]:
+        """Norm of the component outside span(M)."""
         return (self.norms.square() - self.feature_norm.square()).clamp_min(0).sqrt()
 
     @property
-    def cosines(self) -> Tensor:
-        """|<w_i, M_j>| / ||w_i||, of shape (..., m, d)."""
+    def cosines(self) -> Float[Tensor, "*times m d"]:
+        """|<w_i, M_j>| / ||w_i||."""
         return self.projections.abs() / self.norms[..., None].clamp_min(
             torch.finfo(self.norms.dtype).tiny
         )
@@ -53,11 +54,8 @@ class Neurons(NamedTuple):
         return Neurons(self.projections[index], self.norms[index], self.bias[index])
 
 
-def neurons_from_history(history: Tensor, d: int) -> Neurons:
-    """Convert the history that training stores to neurons in float64.
-
-    history (..., m, d + 2).
-    """
+def neurons_from_history(history: Float[Tensor, "*times m {d}+2"], d: int) -> Neurons:
+    """Convert the history that training stores to neurons in float64."""
     history = history.double()
     return Neurons(history[..., :d], history[..., d], history[..., d + 1])
 
@@ -85,8 +83,8 @@ class TheoryParameters(NamedTuple):
     """Standard deviation of W(0)."""
     nsr: float
     """Noise-to-signal ratio sigma^2 d1."""
-    eps: Tensor
-    """Frequencies eps_j of shape (d,), the minority features last."""
+    eps: Float[Tensor, " d"]
+    """Frequencies eps_j, the minority features last."""
     n_minority: int
     """Number of minority features."""
     scale: float = 1.0
@@ -98,8 +96,8 @@ class TheoryParameters(NamedTuple):
         return self.eps.min().item()
 
     @property
-    def growth_per_step(self) -> Tensor:
-        """Closed form of a step of stage 1: 1 - eta lambda + eps_j eta C_z loglog d / d, (d,)."""
+    def growth_per_step(self) -> Float[Tensor, " d"]:
+        """Closed form of a step of stage 1: 1 - eta lambda + eps_j eta C_z loglog d / d."""
         rates = self.K, self.tau, self.eta, self.lambda_
         return stage1_growth(self.eps, self.C, self.L, self.nsr, *rates, self.scale)
 
@@ -112,10 +110,10 @@ class TheoryParameters(NamedTuple):
 class NeuronSets(NamedTuple):
     """Neurons of Definition B.1."""
 
-    lucky: Tensor
-    """M_j^*, bool (m, d)."""
-    ordinary: Tensor
-    """M_j, bool (m, d)."""
+    lucky: Bool[Tensor, "m d"]
+    """M_j^*."""
+    ordinary: Bool[Tensor, "m d"]
+    """M_j."""
 
 
 def initial_neuron_sets(start: Neurons, eps_min: float) -> NeuronSets:
@@ -130,19 +128,17 @@ def initial_neuron_sets(start: Neurons, eps_min: float) -> NeuronSets:
     )
 
 
-def conditional_fraction(condition: Tensor, where: Tensor) -> float:
+def conditional_fraction(condition: Bool[Tensor, "*shape"], where: Bool[Tensor, "*shape"]) -> float:
     """Return the fraction of the entries in `where` that meet a condition."""
     return (condition & where).sum().item() / where.sum().item() if where.any() else math.nan
 
 
-def max_abs_coordinates(m: int, n: int, generator: torch.Generator) -> Tensor:
+def max_abs_coordinates(m: int, n: int, generator: torch.Generator) -> Float[Tensor, " m"]:
     """Draw the largest absolute coordinate of m random unit vectors in R^n.
 
     Data, noise and W(0) are isotropic outside span(M). The component of a neuron there is therefore
     uniform on a sphere, and its largest projection on one axis is this number times the norm of the
     component.
-
-    -> (m,).
     """
     direction = torch.randn(m, n, generator=generator, dtype=torch.float64)
     return direction.abs().amax(-1) / direction.norm(dim=-1)
@@ -190,7 +186,7 @@ def stage_one_metrics(
 ) -> dict[str, float]:
     """Compute the metrics of stage 1: rates while the logits are uniform, and bounds up to T1.
 
-    imbalance_and_pruning, Lemmas 3.1 and C.1.
+    Lemmas 3.1 and C.1.
     """
     metrics = {}
     last = last_linear_index(history, steps, T1, parameters)
@@ -234,12 +230,12 @@ def stage_one_metrics(
 
 
 def metrics_at_T1(
-    at_T1: Neurons, sets: NeuronSets, parameters: TheoryParameters, max_coordinates: Tensor
+    at_T1: Neurons,
+    sets: NeuronSets,
+    parameters: TheoryParameters,
+    max_coordinates: Float[Tensor, " m"],
 ) -> dict[str, float]:
-    """Compute the metrics at T1, Theorem C.1 (b)-(e).
-
-    max_coordinates (m,).
-    """
+    """Compute the metrics at T1, Theorem C.1 (b)-(e)."""
     bound = math.sqrt(math.log(parameters.d) / parameters.d)
     cosines, root2 = at_T1.cosines, math.sqrt(2)
     many = (cosines >= math.log(parameters.d) ** 0.25 / math.sqrt(parameters.d)).sum(-1)
@@ -259,11 +255,8 @@ def metrics_at_T1(
     }
 
 
-def max_complement_cosine(neurons: Neurons, max_coordinates: Tensor) -> float:
-    """Return the largest |<w_i, M_j^perp>| / ||w_i|| over neurons, directions and times.
-
-    max_coordinates (m,).
-    """
+def max_complement_cosine(neurons: Neurons, max_coordinates: Float[Tensor, " m"]) -> float:
+    """Return the largest |<w_i, M_j^perp>| / ||w_i|| over neurons, directions and times."""
     return (
         (
             max_coordinates
@@ -276,12 +269,12 @@ def max_complement_cosine(neurons: Neurons, max_coordinates: Tensor) -> float:
 
 
 def stage_two_metrics(
-    between: Neurons, sets: NeuronSets, parameters: TheoryParameters, max_coordinates: Tensor
+    between: Neurons,
+    sets: NeuronSets,
+    parameters: TheoryParameters,
+    max_coordinates: Float[Tensor, " m"],
 ) -> dict[str, float]:
-    """Compute the metrics of stage 2, Lemma D.1.
-
-    max_coordinates (m,).
-    """
+    """Compute the metrics of stage 2, Lemma D.1."""
     log_d = math.log(parameters.d)
     size, b = between.projections.abs(), between.bias[..., None]
     lucky, others = sets.lucky.expand(size.shape), ~sets.ordinary.expand(size.shape)
@@ -324,13 +317,14 @@ def metrics_at_T2(
 
 
 def final_metrics(
-    end: Neurons, sets: NeuronSets, parameters: TheoryParameters, max_coordinates: Tensor
+    end: Neurons,
+    sets: NeuronSets,
+    parameters: TheoryParameters,
+    max_coordinates: Float[Tensor, " m"],
 ) -> dict[str, float]:
     """Compute the metrics at the end of training.
 
     Theorems 3.1 and E.1, (K2), and the statements of Theorem 3.2 on the pruned neurons.
-
-    max_coordinates (m,).
     """
     size, cosines = end.projections.abs(), end.cosines
     rare, common = slice(-parameters.n_minority, None), slice(None, -parameters.n_minority)
@@ -377,28 +371,23 @@ def final_metrics(
     }
 
 
-def ratio(numerator: Tensor, denominator: Tensor) -> float:
+def ratio(numerator: Float[Tensor, ""], denominator: Float[Tensor, ""]) -> float:
     """Return the ratio of two scalars; NaN where the denominator is not above 0."""
     return (numerator / denominator).item() if denominator > 0 else math.nan
 
 
-def auc_of_smaller_norm(norms: Tensor, is_target: Tensor) -> float:
-    """Compute the probability that a target neuron has a smaller norm than another one.
-
-    norms (m,), is_target (m,).
-    """
+def auc_of_smaller_norm(norms: Float[Tensor, " m"], is_target: Bool[Tensor, " m"]) -> float:
+    """Compute the probability that a target neuron has a smaller norm than another one."""
     if not is_target.any() or is_target.all():
         return math.nan
     less = norms[is_target][:, None] - norms[~is_target]
     return ((less < 0).double() + 0.5 * (less == 0).double()).mean().item()
 
 
-def excess_precision_at_k(norms: Tensor, is_target: Tensor) -> float:
-    """Compute the fraction of targets among the k smallest norms, minus chance.
+def excess_precision_at_k(norms: Float[Tensor, " m"], is_target: Bool[Tensor, " m"]) -> float:
+    """Compute the fraction of targets among the k smallest norms, minus chance k / m.
 
-    k is the number of targets and chance is k / m.
-
-    norms (m,), is_target (m,).
+    k is the number of targets.
     """
     k = int(is_target.sum())
     if not 0 < k < len(norms):

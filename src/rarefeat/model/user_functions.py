@@ -1,8 +1,8 @@
 """User-defined rules: MODULE:FUNCTION of a file in the working directory, or a session's function.
 
 A rule for masks takes a `PruningContext` (model/arms.py), one for the bias a `BiasContext`
-(model/bias.py). It is called with copies, so that it changes nothing that the training uses, and its
-result is checked and copied: a mask of another shape would be broadcast without a word.
+(model/bias.py). It is called with copies, so that it changes nothing that the training uses, and
+its result is checked and copied: a mask of another shape would be broadcast without a word.
 
 A rule must be a function of its context: otherwise a number would depend on what ran before.
 `UserRule` tests that at some steps. How files are imported and hashed is in model/user_modules.py.

@@ -24,9 +24,8 @@ STAGES = {
     name: Stage(
         f"{PACKAGE}.{name}:run_stage",
         result,
-        lambda study, cell: {"parameters": study.parameters(cell)},
         ("probes.parquet",),
-        rule=f"measure_{name}",
+        job_config=lambda study, cell: {"parameters": study.parameters(cell)},
     )
     for name, result in RESULTS.items()
 }

@@ -19,8 +19,8 @@ PACKAGE = "studies.fate"
 MEASURE = Stage(
     f"{PACKAGE}.measure:measure_fate",
     LearningStudy,
-    LearningStudy.training_config,
     ("probes.parquet",),
+    job_config=LearningStudy.training_config,
 )
 LEARNED = (
     "Fraction of replicas that have learned the rare feature (a cosine of at least 0.5) against"

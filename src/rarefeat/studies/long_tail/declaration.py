@@ -9,7 +9,7 @@ from rarefeat.workflow.study_kind import (
     Page,
     StudyKind,
     StudyOutputs,
-    concatenated_tables,
+    joined_table,
     table_from,
 )
 
@@ -48,9 +48,13 @@ def build_outputs(section: LongTail) -> StudyOutputs:
             figures[f"longtail_{name}"] = Figure(
                 (f"{name}.longtail_summary",), SEE, function="longtail"
             )
-    schemas = {table: f"studies.long_tail.tables:{table.upper()}" for table in TABLES}
-    sources = {table: [f"{name}.{table}" for name in section.studies] for table in TABLES}
-    tables |= concatenated_tables("concat_long_tail", schemas, sources)
+    tables |= {
+        table: joined_table(
+            f"studies.long_tail.tables:{table.upper()}",
+            [f"{name}.{table}" for name in section.studies],
+        )
+        for table in TABLES
+    }
     pages = {
         "long_tail": Page("Long-tailed images", ("longtail_summary",), tuple(figures), QUESTION)
     }

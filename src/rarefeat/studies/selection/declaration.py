@@ -16,14 +16,14 @@ PACKAGE = "studies.selection"
 MEASURE = Stage(
     f"{PACKAGE}.measure:measure_selection",
     InterventionSweep,
-    lambda sweep, cell: sweep.training_config(),
     ("probes.parquet", "scores.parquet"),
+    job_config=lambda sweep, cell: sweep.training_config(),
 )
 MEASURE_DIGITS = Stage(
     f"{PACKAGE}.digits:digits_of_selection",
     Digits,
-    lambda digits, cell: digits.training_config(),
     ("probes.parquet",),
+    job_config=lambda digits, cell: digits.training_config(),
 )
 SCHEMAS = f"{PACKAGE}.tables"
 LAW = ("law_fit", "law_test")

@@ -16,8 +16,8 @@ NAME, STUDY, TABLE = "small_theorems", "theorem_points", "theorem_numbers"
 MEASURE = Stage(
     f"studies.{NAME}.measure:measure_theorem",
     SmallTheorems,
-    SmallTheorems.job_config,
     ("probes.parquet",),
+    job_config=SmallTheorems.job_config,
 )
 CAPTION = (
     "(a) Sampled contrastive loss with l(t) = -t over minus the variance of the smoothed"

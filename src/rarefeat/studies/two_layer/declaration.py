@@ -17,10 +17,12 @@ PACKAGE = "studies.two_layer"
 MEASURE = Stage(
     f"{PACKAGE}.measure:measure_two_layer",
     Emergence,
-    Emergence.measurement_config,
     ("probes.parquet", "pictures.parquet"),
+    job_config=Emergence.measurement_config,
 )
-SEARCH = Stage(f"{PACKAGE}.search:search_rates", Search, Search.searched, ("probes.parquet",))
+SEARCH = Stage(
+    f"{PACKAGE}.search:search_rates", Search, ("probes.parquet",), job_config=Search.searched
+)
 SEARCHED = ("two_layer_search", "two_layer_rates")
 OVER_STEPS = {
     "labels": ("parity", "interval"),

@@ -1,12 +1,50 @@
-# Figures, pages of text and of tables, and the claims. The report shows what has a `report(...)`.
+"""What is made from the files of cells: tables, figures, pages; and the targets."""
 
-import functools
+
+rule measure:
+    """Measure one cell and seed block of a study whose only stage trains and measures."""
+    output:
+        "<results>/probes/{study}/{cell}/seeds={seeds}.parquet",
+    log:
+        "<results>/logs/measure/{study}/{cell}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.measured),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(60),
+    params:
+        *told(stage_job(lambda study: PROJECT.measured[study])),
+        function=lambda wildcards: PROJECT.measured[wildcards.study].function,
+    shell:
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+
+
+rule tabulate:
+    """Make a table from the files of cells and from other tables."""
+    input:
+        cells=cell_files(),
+        tables=source_tables(),
+    output:
+        "<results>/tables/{table}.parquet",
+    log:
+        "<results>/logs/tables/{table}.log",
+    wildcard_constraints:
+        table=any_of(PROJECT.tables_by_rule["tabulate"]),
+    resources:
+        mem_mb=scale_with_attempt(4000),
+        runtime=scale_with_attempt(20),
+    params:
+        *told(lambda wildcards: PROJECT.table_job(wildcards.table)),
+        function=lambda wildcards: PROJECT.tables[wildcards.table].function,
+    shell:
+        "rarefeat run {params.function} {wildcards.table} --output {output:q} > {log:q} 2>&1"
 
 
 def title_of(name):
     """Return the title of the study kind of an output."""
     kind = PROJECT.kind_of.get(name)
-    return kinds()[kind].title if kind else "claims"
+    return PROJECT.kinds[kind].title if kind else "claims"
 
 
 rule plot:
@@ -26,6 +64,8 @@ rule plot:
         "<results>/figures/{figure}.pdf",
     log:
         "<results>/logs/plot/{figure}.log",
+    wildcard_constraints:
+        figure=any_of(PROJECT.figures),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
@@ -90,6 +130,7 @@ rule html_page:
 
 
 rule all_claims:
+    """Measure the claims of the papers of which a kind of study is made by default."""
     input:
         [
             f"<results>/{path}"
@@ -100,9 +141,15 @@ rule all_claims:
             f"<results>/{path}"
             for names in PROJECT.default_papers.values()
             for name in names
-            if not kinds()[name].by_default
+            if not PROJECT.kinds[name].by_default
             for path in PROJECT.targets[name]
         ],
+
+
+rule existing_outputs:
+    """For `snakemake --report FILE -- existing_outputs`: what is there; it computes nothing."""
+    input:
+        lambda wildcards: [f"<results>/{path}" for path in existing_outputs()],
 
 
 @functools.cache
@@ -111,12 +158,23 @@ def existing_outputs():
     from rarefeat.workflow.report import find_existing_outputs
 
     paths, line, front_page = as_workflow_error(find_existing_outputs, PROJECT)
-    print(line, file=sys.stderr)
     config.update(existing_outputs=line, front_page=front_page)
-    return [f"<results>/{path}" for path in paths]
+    return paths
 
 
-# For `snakemake --report FILE -- existing_outputs`, which computes nothing.
-rule existing_outputs:
-    input:
-        lambda wildcards: existing_outputs(),
+def make_target(name, paths):
+    """Make the rule of a target by its name."""
+
+    rule:
+        name:
+            name
+        input:
+            [f"<results>/{path}" for path in paths],
+
+
+for target, paths in PROJECT.targets.items():
+    make_target(target, paths)
+for target, figure in PROJECT.figure_targets.items():
+    make_target(target, [f"figures/{figure}.{suffix}" for suffix in ("pdf", "png")])
+for target, error in PROJECT.left_out.items():
+    logger.warning(f"the study {target} is left out: {error}")
