@@ -14,9 +14,8 @@ NEGLIGIBLE = 0.01
 
 
 def findings(section: ExactResults, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Write the findings on a rare task, on rounding and on a bound on the rank.
-
-    What is kept of the task, what rounding does to a looped transformer, what the bound does.
+    """Write what a mixture keeps of a rare task, what rounding does to a looped transformer, and
+    what a bound on the rank does.
     """
     table = tables["exact_results"]
     sentences = [
@@ -56,9 +55,8 @@ def describe_tasks(mixed: pd.DataFrame) -> str:
 
 
 def describe_loops(looped: pd.DataFrame) -> str:
-    """Say on which side of its bound the looped transformer's error lies.
-
-    In exact arithmetic and with rounding.
+    """Say on which side of its bound the looped transformer's error lies, in exact arithmetic and
+    with rounding.
     """
     largest = looped.set_index(["quantity", "setting"])["mean"]
     if not {"error_excess", "rounded_excess"} <= set(looped["quantity"]):

@@ -91,9 +91,8 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
 
 
 def augmentation_representations(tables: Tables, job: Job) -> Figure:
-    """Plot firing rates of neurons by kind of pair and under labels.
-
-    Wen & Li's Figure 3 on synthetic data.
+    """Plot firing rates of neurons by kind of pair and under labels: Wen & Li's Figure 3 on
+    synthetic data.
     """
     (neurons,) = tables.values()
     wanted = (

@@ -48,9 +48,8 @@ MASKS = 200
 
 
 class LabelledSamples(NamedTuple):
-    """Samples of one replica, not augmented.
-
-    The first are those that heads learn from, the last those for tests.
+    """Samples of one replica, not augmented: heads learn from the first and are tested on the
+    last.
     """
 
     latents: Tensor

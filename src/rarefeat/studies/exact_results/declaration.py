@@ -80,9 +80,8 @@ QUESTION = "Which statements of Shi's dissertation hold exactly?"
 
 
 def build_outputs(section: ExactResults) -> StudyOutputs:
-    """Declare tables of the results, of all of them together, and of the costs.
-
-    And a figure for each, and a page.
+    """Declare tables of the results, of all of them together and of the costs, a figure for each,
+    and a page.
     """
     studies = section.studies()
     tables = {

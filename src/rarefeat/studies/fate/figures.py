@@ -137,7 +137,7 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
 def fate_draws(table: pd.DataFrame) -> Figure:
     """Draw the fraction of learned replicas by what comes back of a sample, from `fate_mechanism`.
 
-    A row for each way of drawing and number of training pairs, and a band for fresh pairs.
+    Each way of drawing and number of training pairs has a row, and fresh pairs are a band.
     """
     rows = table[table["N"] > 0].assign(
         mean=table["learned"] / table["n"], series="", place=table["latents"].map(DRAWS)

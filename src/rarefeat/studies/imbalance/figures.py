@@ -63,9 +63,8 @@ END_NAMES = {"at_lowest": "at the lowest frequency", "at_highest": "at the highe
 
 
 def fate(tables: Tables, job: Job) -> Figure:
-    """Plot the fate of the rare feature at one noise level.
-
-    Every dense replica with and without a bias, and the share of replicas that learn it, by arm.
+    """Plot the fate of the rare feature at one noise level: dense replicas with and without a bias,
+    and the share that learns it, by arm.
     """
     grid, without_bias = (table[~table["arm"].isin(UNTRAINED)] for table in tables.values())
     level = max(set(grid["nsr"]) & set(without_bias["nsr"]))
@@ -354,11 +353,12 @@ def printed_bias(tables: Tables, job: Job) -> Figure:
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
-    """Plot alignments and the excess loss over training, at up to four eps_min.
+    """Plot alignments and the excess loss over training at up to four eps_min, of dense and
+    `oracle_all`.
 
-    Dense and `oracle_all`. Where every aligned neuron is masked, the loss of the network
-    without the mask grows without bound, in some replicas or in most: the figure shows medians,
-    and an arrow where they are beyond the range of dense training.
+    Where every aligned neuron is masked, the loss of the network without the mask grows without
+    bound, in some replicas or in most: the figure shows medians, and an arrow where they are beyond
+    the range of dense training.
     """
     (table,) = tables.values()
     levels = sorted(table["eps_min"].unique())
@@ -439,9 +439,8 @@ def trajectories(tables: Tables, job: Job) -> Figure:
 
 
 def alignment_heatmap(tables: Tables, job: Job) -> Figure:
-    """Plot Figure 1 of liao_imbalanced_features.
-
-    The neurons of one dense replica, and the best neuron of each feature in all replicas.
+    """Plot Figure 1 of liao_imbalanced_features: the neurons of one dense replica, and the best
+    neuron of each feature in all of them.
     """
     (table,) = tables.values()
     first = table["seed"].min()

@@ -78,10 +78,10 @@ def select_point(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw what every mask changes of the rare feature's lead, and how many trainings diverge.
+    """Draw what every mask changes of the rare feature's lead at one point, and how many trainings
+    diverge, a row for each rule.
 
-    At one point, a row for each rule. Inputs: one table `STUDY_selection`, or the published means.
-    Config: none.
+    Inputs: one table `STUDY_selection`, or the published means. Config: none.
     """
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)

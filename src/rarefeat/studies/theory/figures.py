@@ -161,10 +161,10 @@ FACTOR_STYLES = {
 
 
 def overlap(tables: Tables, job: Job) -> Figure:
-    """Plot the share of the smallest neurons that are aligned with the minority feature.
+    """Plot the share of the smallest neurons that are aligned with the minority feature over
+    training step.
 
-    Over training step, a panel for each study and a line for each eps_min, at the pruning ratio
-    next to ALPHA.
+    Each study has a panel and each eps_min a line, at the pruning ratio next to ALPHA.
     """
     studies = of_studies(tables, job)
     ratios = studies[0][1]["alpha"].unique()

@@ -165,9 +165,8 @@ def some(study: Emergence, names: tuple[str, ...]) -> dict[str, Setting]:
 
 
 def over_steps(study: Emergence) -> dict[str, dict[str, Setting]]:
-    """Return the settings whose accuracy over steps is shown, figure by figure.
-
-    All but those of the rare patterns and the pictures.
+    """Return the settings whose accuracy over steps is shown, figure by figure: all but rare
+    patterns and pictures.
     """
     grouped = {name for names in OVER_STEPS.values() for name in names}
     shown = {

@@ -54,9 +54,8 @@ def settings_of(job: Job) -> dict[str, Setting]:
 
 
 def stairs_of(problem: Problem) -> dict[int, float]:
-    """Return the accuracies that a parity's score reaches with 1, 3, ... sign changes.
-
-    Those below 1; none for other labels.
+    """Return the accuracies below 1 that a parity's score reaches with 1, 3, ... sign changes; none
+    for other labels.
     """
     if problem.labels != "parity":
         return {}
@@ -65,9 +64,8 @@ def stairs_of(problem: Problem) -> dict[int, float]:
 
 
 def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot test accuracy over steps as in Figures 2.1, A.1, A.3, A.5, A.7, A.9.
-
-    With structure above and without below.
+    """Plot test accuracy over steps as in Figures 2.1, A.1, A.3, A.5, A.7, A.9, with structure
+    above and without below.
     """
     settings = settings_of(job)
     rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings")
@@ -106,10 +104,10 @@ def mark_stairs(ax: Axes, stairs: dict[int, float]) -> None:
 
 
 def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot every seed's test accuracy over steps on a logarithmic axis.
+    """Plot every seed's test accuracy over steps on a logarithmic axis, at the first setting.
 
-    A panel for the network and one for the tangent kernel, at the first setting, with the stairs
-    where runs can pause (theory.staircase).
+    The network and the tangent kernel have a panel each, with the stairs where runs can pause
+    (theory.staircase).
     """
     setting, definition = next(iter(settings_of(job).items()))
     rows = tables["two_layer"].query("quantity == 'curve' and setting == @setting and step > 0")
@@ -198,10 +196,10 @@ MARKS = {
 
 
 def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot embeddings of the neurons' cosines by step for one seed.
+    """Plot embeddings of the neurons' cosines by step for one seed (Figures 2.2, A.2, A.4, A.6,
+    A.8, A.10-A.12).
 
-    Figures 2.2, A.2, A.4, A.6, A.8, A.10-A.12. With structure above, and without below where there
-    is such an arm.
+    Rows are with structure above, and without below where there is such an arm.
     """
     (setting,) = settings_of(job)
     pictures = tables["two_layer_pictures"]

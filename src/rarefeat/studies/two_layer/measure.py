@@ -76,9 +76,10 @@ def _pictures(
 
 
 def _targets(law: DataDistribution) -> tuple[Tensor, list[str]]:
-    """Return what the pictures show with the neurons: directions and the kind of each.
+    """Return what the pictures show with the neurons, directions and the kind of each.
 
-    Corners with their class for the hypercube, else the labels' direction and its opposite.
+    They are the corners with their class for the hypercube, else the labels' direction and its
+    opposite.
     """
     centres = run_replica.centres(law)
     if law.problem.labels == "hypercube":

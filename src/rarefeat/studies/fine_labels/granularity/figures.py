@@ -27,9 +27,10 @@ LOOKS = {
 
 
 def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw the error minus the baseline's, here and as printed, a row for each kind of labels.
+    """Draw the error minus the baseline's, here and as printed, a row for each kind of labels and a
+    panel for each coarse task.
 
-    A panel for each coarse task. Inputs: `STUDY_summary`, or the published means. Config: none.
+    Inputs: `STUDY_summary`, or the published means. Config: none.
     """
     (table,) = tables.values()
     table = table if "printed" in table else doc_tables.granularity(table)
