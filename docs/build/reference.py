@@ -51,21 +51,18 @@ SECTIONS = {
 def sections_of_kind(name: str) -> dict[str, type[Section]]:
     """Return the config sections of a kind of study by heading."""
     kind = kinds()[name]
-    module, blocks = kind.load("config"), {}
+    module, sections = kind.load("config"), {f"`{name}`": kind.section}
     if issubclass(kind.section, PointStudy):
-        blocks["A block of `points`"] = get_args(kind.section.model_fields["points"].annotation)[1]
-    return (
-        {f"`{name}`": kind.section}
-        | blocks
-        | {
-            f"`{item.__name__}`": item
-            for item in vars(module).values()
-            if isinstance(item, type)
-            and issubclass(item, Section)
-            and item.__module__ == module.__name__
-            and item is not kind.section
-        }
-    )
+        points = kind.section.model_fields["points"].annotation
+        sections["A block of `points`"] = get_args(points)[1]
+    return sections | {
+        f"`{item.__name__}`": item
+        for item in vars(module).values()
+        if isinstance(item, type)
+        and issubclass(item, Section)
+        and item.__module__ == module.__name__
+        and item is not kind.section
+    }
 
 
 def maker_title(maker: str) -> str:

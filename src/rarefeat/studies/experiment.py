@@ -242,13 +242,8 @@ class Experiment:
             name, schema = self.table_name, f"{module}:STUDY.schema"
             table = collected_table(schema, stage, "probes", self.study_name, section)
             figures = {key: Figure((name,), text, module) for key, text in self.figures.items()}
-<<<<<<< HEAD
-            measured = (f"{self.name}_measured",) if self.picks else ()
-            page = Page(self.title, (name, *measured), tuple(figures), self.question)
-=======
             shown = (name, f"{self.name}_measured") if self.picks else (name,)
             page = Page(self.title, shown, tuple(figures), self.question)
->>>>>>> main
             return StudyOutputs({name: table}, figures, {self.name: page})
 
         claims = f"{module}:STUDY.measure_claims"
