@@ -10,10 +10,7 @@ from rarefeat.workflow.run.job import Job
 
 
 def draw(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Return the figure that a function draws from tables.
-
-    It has a note if the run is not of the default size.
-    """
+    """Return the figure that a function draws from tables, with a note of the run's size."""
     with project_style():
         figure = function(tables, job)
         add_size_note(figure, job.size_note)

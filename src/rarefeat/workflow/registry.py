@@ -43,10 +43,7 @@ def kinds() -> dict[str, StudyKind]:
 
 
 def find_stage(function: str) -> Stage | None:
-    """Return the pipeline stage with a function.
-
-    None where the function belongs to a table, a figure or a page.
-    """
+    """Return the pipeline stage with a function; None for that of a table, a figure or a page."""
     package, *names = function.partition(":")[0].split(".")
     stages = (
         load_kind(names[0]).stages

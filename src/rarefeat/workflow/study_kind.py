@@ -25,10 +25,7 @@ ConfigSections = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """A pipeline stage of the cells of a study.
-
-    One job for each cell and seed block, with files of its own.
-    """
+    """A pipeline stage: one job, with files of its own, for each cell and seed block of a study."""
 
     function: str
     """MODULE:FUNCTION, called with `(inputs, job)`; it returns the content of each of `files`."""
@@ -70,10 +67,7 @@ class Stage:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """Functions that a file of this stage depends on: those of the stages upstream.
-
-        Its own.
-        """
+        """Functions that a file of this stage depends on: those upstream, and its own."""
         return (*lineage(self.upstream), self.function)
 
     def shared_cell(self, cell: Cell) -> Cell:
@@ -84,10 +78,7 @@ class Stage:
         return Cell(axes, cell.arms if len(axes) == len(cell.axes) else ())
 
     def identify(self, cell: Cell, block: str) -> dict[str, Any]:
-        """Return the cell and seeds that a file says it is of.
-
-        Neither where a study has one file.
-        """
+        """Return the cell and seeds that a file says; nothing where a study has one file."""
         return {} if self.axes == () else {"cell": self.shared_cell(cell).values, "seeds": block}
 
     def path(self, folder: str, name: str, cell: Cell, block: str) -> str:
@@ -227,10 +218,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a run: `NAME.md`.
-
-    For the report `pages/NAME.html` with the text and tables to sort and to filter.
-    """
+    """A page of a run: `NAME.md`, and for the report `pages/NAME.html`, with tables to sort."""
 
     title: str
     function: str
@@ -282,10 +270,7 @@ SINGLE_FILE_MODULES = ("declaration", "config", "tables", "figures", "claims", "
 
 @dataclass(frozen=True)
 class StudyKind:
-    """A kind of study.
-
-    It is the folder `studies/NAME` with `config/studies/NAME.yaml`, or `studies/NAME.py` with
-    `NAME.yaml`.
+    """A kind of study: `studies/NAME`, a folder or one file, with NAME.yaml for its config.
 
     `workflow/rules/NAME.smk` holds its rules, where the general ones do not do.
     """
@@ -436,10 +421,7 @@ images.smk."""
 
 
 def chain_tables(name: str, study: Study) -> dict[str, Table]:
-    """Return the tables of an encoder study and of each block of its grid.
-
-    STUDY_TABLE and STUDY.BLOCK_TABLE.
-    """
+    """Return the tables of a study, STUDY_TABLE, and of its grid's blocks, STUDY.BLOCK_TABLE."""
     parts = {name: study.as_plain_study()}
     parts |= {f"{name}.{block}": parts[name].grid_block_study(block) for block in study.grid}
     return {

@@ -150,10 +150,7 @@ def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
 
 
 def add_size_note(text: str, job: Job) -> str:
-    """Return a page of Markdown that says below its title of what size the run is.
-
-    Where it is not the default one.
-    """
+    """Return a page of Markdown that says below its title if its run is not of the default size."""
     title, _, rest = text.partition("\n")
     note = f"\n**{job.size_note[0].upper()}{job.size_note[1:]}.**\n" if job.size_note else ""
     return f"{title}\n{note}{rest}"

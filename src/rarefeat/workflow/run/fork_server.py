@@ -48,10 +48,9 @@ PR_SET_PDEATHSIG = 1
 def start(results: str) -> str | None:
     """Start a server of a run that ends with this process; return its socket's name.
 
-    None off Linux, and where a socket cannot have the name, as in a long TMPDIR: jobs then start by
-    themselves.
-
-    It imports nothing before a second job asks: a run of one job pays for no more than its own.
+    It returns None off Linux, and where a socket cannot have the name, as in a long TMPDIR: jobs
+    then start by themselves. It imports nothing before a second job asks: a run of one job pays for
+    no more than its own.
     """
     if sys.platform != "linux":
         return None
