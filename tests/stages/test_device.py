@@ -7,8 +7,10 @@ from scipy import stats
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model import batch_invariant, device, randomness, simulators
-from rarefeat.stages import pretrain, probe
+from rarefeat.stages import probe
 from rarefeat.stages.synthesise import synthesise
+from rarefeat.train import loop, pretraining
+from rarefeat.train.pretraining import pretrain, train_arms
 from rarefeat.workflow.config.model import Arm, Training, Views
 from rarefeat.workflow.config.section import dump_config
 
@@ -28,7 +30,7 @@ def everywhere(monkeypatch):
     """Every branch of a device on the processor, its draws among them."""
     for module in (device, batch_invariant, simulators):
         monkeypatch.setattr(module, "is_on_cpu", lambda x: False)
-    for module in (pretrain, probe):
+    for module in (loop, pretraining, probe):
         monkeypatch.setattr(module, "make_generators", at_once)
 
 
@@ -62,10 +64,8 @@ def test_training_stays_on_device_without_waiting(simulator, views, d1, monkeypa
     arms = [*ARMS, *([Arm(arm="pruned_weight", alpha=0.5)] if simulator == "direct" else [])]
     at = without_data(monkeypatch, history=True)
     train = synthesise("device", data, 0.5, SEEDS)["train"]
-    encoders, courses = pretrain.train_arms(
-        "device", simulator, data, at, arms, 0.1, SEEDS, train, ""
-    )
-    of_processor, rows = pretrain.pretrain(
+    encoders, courses = train_arms("device", simulator, data, at, arms, 0.1, SEEDS, train, "")
+    of_processor, rows = pretrain(
         "device", simulator, data, small_training(history=True), arms, 0.1, SEEDS, train
     )
     for label, found in encoders.items():
@@ -88,15 +88,13 @@ def test_bias_stays_on_device(rule, monkeypatch):
     at = without_data(monkeypatch)
     at = at.model_copy(update={"bias": at.bias.model_copy(update={"rule": rule})})
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
-    encoders, _ = pretrain.train_arms(
-        "device", "reduced", SMALL_DATA, at, ARMS, 0.1, SEEDS, train, ""
-    )
+    encoders, _ = train_arms("device", "reduced", SMALL_DATA, at, ARMS, 0.1, SEEDS, train, "")
     assert encoders["dense"].bias.is_meta
 
 
 def test_waiting_for_device_is_detected(monkeypatch):
     """What the test of a training rests on."""
-    monkeypatch.setattr(pretrain, "any_or_gpu", lambda condition: bool(condition.any()))
+    monkeypatch.setattr(loop, "any_or_gpu", lambda condition: bool(condition.any()))
     with pytest.raises(RuntimeError, match="meta"):
         test_training_stays_on_device_without_waiting(
             "reduced", Views(), SMALL_DATA.d1, monkeypatch
@@ -126,7 +124,7 @@ def test_missing_gpu_is_rejected(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
     with pytest.raises(RarefeatError, match=r"training\.device: no GPU is available, got cuda"):
-        pretrain.pretrain(
+        pretrain(
             "device", "reduced", SMALL_DATA, small_training(device="cuda"), ARMS, 0.1, SEEDS, train
         )
 
@@ -227,7 +225,7 @@ def test_training_on_device_path_has_equal_distribution(simulator, everywhere, m
     latents = synthesise("device", SMALL_DATA, 0.5, seeds)
 
     def measured():
-        encoders, _ = pretrain.pretrain(
+        encoders, _ = pretrain(
             "device", simulator, SMALL_DATA, at, ARMS[:2], 0.3, seeds, latents["train"]
         )
         answers = {
@@ -260,7 +258,7 @@ def test_device_paths_agree_without_noise(everywhere, monkeypatch):
     train = synthesise("device", SMALL_DATA, 0.5, SEEDS)["train"]
 
     def weights():
-        found, _ = pretrain.pretrain(
+        found, _ = pretrain(
             "device", "direct", SMALL_DATA, small_training(), ARMS, 0.0, SEEDS, train
         )
         return torch.stack([found[arm.label].weights for arm in ARMS])

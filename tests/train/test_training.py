@@ -98,9 +98,13 @@ def test_every_loss_learns_under_every_law(settings, law, loss):
 
 
 def test_fresh_pairs_are_others_after_an_epoch(settings):
-    again, fresh = (run(settings, Learner(loss="spectral", fresh=fresh), T=8) for fresh in (0, 1))
+    again, fresh = (
+        run(settings, Learner(loss="spectral", fresh=fresh), T=8) for fresh in (False, True)
+    )
     assert not torch.equal(again.weights, fresh.weights)
-    again, fresh = (run(settings, Learner(loss="spectral", fresh=fresh), T=4) for fresh in (0, 1))
+    again, fresh = (
+        run(settings, Learner(loss="spectral", fresh=fresh), T=4) for fresh in (False, True)
+    )
     assert torch.equal(again.weights, fresh.weights), "64 pairs last for four batches of 16"
 
 

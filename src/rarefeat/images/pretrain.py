@@ -217,16 +217,17 @@ def mask_scores(weights: Weights, namespace: str, seed: int) -> Weights:
     }
 
 
-def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
+def stage(
+    inputs: JobInputs,
+    job: Job,
+    draws: str,
+    arm: ImageArm,
+    network: Network,
+    augmentation: Augmentation,
+    training: ImageTraining,
+) -> tuple[dict[str, Tensor], list[dict]]:
     """Train the replicas of a cell and seed block."""
-    namespace = job.config_section("draws", str)
-    training = job.config_section("training", ImageTraining)
-    sections = (
-        job.config_section("arm", ImageArm),
-        job.config_section("network", Network),
-        job.config_section("augmentation", Augmentation),
-        training,
-    )
+    sections = arm, network, augmentation, training
     prepare(training.threads, training.device)
     if (
         training.bfloat16
@@ -245,10 +246,10 @@ def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
         chosen, few = splits.tensors(f"{seed}/pretrain", f"{seed}/few_shot")
         probe_data = images[chosen], labels[chosen], images[few], labels[few], test, test_labels
         bank = ProbeData(*(tensor.to(training.device) for tensor in probe_data))
-        identity = identity_of(job.stage, probe_data, namespace, seed, *sections)
+        identity = identity_of(job.stage, probe_data, draws, seed, *sections)
         path = inputs.checkpoints / f"seeds={job.seeds}.seed={seed}.safetensors"
         minutes = training.checkpoint_minutes
-        run = TrainingRun(namespace, seed, path, identity, minutes, str(path))
+        run = TrainingRun(draws, seed, path, identity, minutes, str(path))
         encoder, records = pretrain_images(run, bank.images, bank, *sections)
         inputs.afterwards.append(run.delete_files)
         tensors |= {

@@ -186,20 +186,15 @@ def _check_rho(labels: Tensor, rho: float, name: str) -> None:
         raise RarefeatError(f"rho: must be that of the classes of {name}, {ratio}, got {rho:g}")
 
 
-def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+def stage(
+    inputs: JobInputs, job: Job, draws: str, data: ImageData, few_shot: int
+) -> dict[str, Tensor]:
     """Choose the images of each seed of a block."""
-    data, namespace, few_shot_per_class = (
-        job.config_section("data", ImageData),
-        job.config_section("draws", str),
-        job.config_section("few_shot", int),
-    )
     labels, listed = inputs.file("images").tensors("train_labels", "listed")
     rho, split = job.cell["rho"], job.cell["split"]
     tensors = {}
     for seed in job.seed_list:
-        lists = split_indices(
-            data, labels, rho, split, namespace, seed, few_shot_per_class, int(listed)
-        )
+        lists = split_indices(data, labels, rho, split, draws, seed, few_shot, int(listed))
         tensors |= {f"{seed}/{name}": indices for name, indices in lists.items()}
     check_unchanged(job, "lists", index_files(data, job.seed_list))
     return tensors

@@ -1,6 +1,7 @@
 """Pipeline stage 2: contrastive training of all arms of a cell."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -20,7 +21,7 @@ ALL_DIVERGED = (
 )
 
 
-def have_all_diverged(weights: Tensor, loss: Tensor) -> bool:
+def have_all_diverged(weights: Float[Tensor, "S m p"], loss: Float[Tensor, " S"]) -> bool:
     """Return whether in every replica a norm exceeds `DIVERGED_NORM` or the loss is infinite."""
     return bool(((weights.norm(dim=-1).amax(-1) > DIVERGED_NORM) | loss.isinf()).all())
 
@@ -34,34 +35,27 @@ def stage(
     and the rows of the trajectories. RarefeatError if every replica of every arm has diverged.
     """
     job, seeds = inputs.job, inputs.job.seed_list
-    (train,) = inputs.file("latents").tensors("train")
+    (latents,) = inputs.file("latents").tensors("train")
     width = data.d1 if simulator == "direct" else min(data.d1, data.d + training.m)
     # A GPU takes the whole block at once; the cache of a CPU holds the tokens of a few replicas.
     size = replicas_per_batch(training.K, data.L, width) if training.device == "cpu" else len(seeds)
-    chunks, trajectory = [], []
+    at = draws, simulator, data, training, arms, job.cell["sigma"]
+    parts, trajectory = [], []
     for first in range(0, len(seeds), size):
         some, label = slice(first, first + size), f"{job.label} from seed {seeds[first]}"
-        encoders, rows = pretrain(
-            draws,
-            simulator,
-            data,
-            training,
-            arms,
-            job.cell["sigma"],
-            seeds[some],
-            train[some],
-            label,
-        )
-        chunks.append(
+        encoders, rows = pretrain(*at, seeds[some], latents[some], label)
+        parts.append(
             {
-                f"{arm}/{k}": v
-                for arm, trained in encoders.items()
-                for k, v in trained._asdict().items()
+                f"{arm}/{field}": tensor
+                for arm, encoder in encoders.items()
+                for field, tensor in encoder._asdict().items()
             }
         )
         trajectory += rows
-    encoders = {name: torch.cat([tensors[name] for tensors in chunks]) for name in chunks[0]}
-    pairs = [(encoders[f"{arm.label}/weights"], encoders[f"{arm.label}/loss"]) for arm in arms]
-    if all(have_all_diverged(*pair) for pair in pairs):
+    tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    if all(
+        have_all_diverged(tensors[f"{arm.label}/weights"], tensors[f"{arm.label}/loss"])
+        for arm in arms
+    ):
         raise RarefeatError(ALL_DIVERGED)
-    return encoders, trajectory
+    return tensors, trajectory

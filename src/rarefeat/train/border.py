@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import vmap
 
@@ -47,7 +48,7 @@ def one_line_errors(name: str) -> Iterator[None]:
 
 
 def call_twice(name: str, function: Callable, make_arguments: Callable[[], tuple]) -> list[Tensor]:
-    """Call a function twice with equal arguments, and check that nothing else changes its result."""
+    """Call a function twice with equal arguments, and check that its result is the same."""
     results = []
     for _ in range(2):
         arguments, intact, before = make_arguments(), make_arguments(), random_states()
@@ -90,11 +91,8 @@ def check_tensor(name: str, value: Tensor, *shapes: tuple) -> None:
         raise RarefeatError(f"{name}: must be finite, got NaN or infinity")
 
 
-def check_law(name: str, law: Callable, probability: Tensor, L: int, d1: int) -> bool:
-    """Check a data law on a few samples, and return whether it draws tokens itself.
-
-    probability (d,).
-    """
+def check_law(name: str, law: Callable, probability: Float[Tensor, " d"], L: int, d1: int) -> bool:
+    """Check a data law on a few samples, and return whether it draws tokens itself."""
     n, d = 64, len(probability)
     first, *tokens = call_twice(
         name, law, lambda: (n, torch.Generator().manual_seed(1), probability.clone())
@@ -107,11 +105,8 @@ def check_law(name: str, law: Callable, probability: Tensor, L: int, d1: int) ->
     return bool(tokens)
 
 
-def check_encoder(name: str, module: nn.Module, tokens: Tensor) -> int:
-    """Check an encoder on a few samples, and return the number of its outputs.
-
-    tokens (n, L, d1).
-    """
+def check_encoder(name: str, module: nn.Module, tokens: Float[Tensor, "n L d1"]) -> int:
+    """Check an encoder on a few samples, and return the number of its outputs."""
     buffers = {key: value.clone() for key, value in module.named_buffers()}
     (result,) = call_twice(name, module, lambda: (tokens.clone(),))
     check_tensor(f"{name}: embeddings", result, (len(tokens), "m"))
@@ -135,10 +130,7 @@ def check_encoder(name: str, module: nn.Module, tokens: Tensor) -> int:
 
 
 def check_loss(name: str, loss: Callable, views: tuple[Tensor, ...]) -> None:
-    """Check a loss on two batches of embeddings.
-
-    views (K, m).
-    """
+    """Check a loss of embeddings (n, m) and features (K, d)."""
 
     def make_arguments() -> tuple[Tensor, ...]:
         return tuple(view.detach().clone().requires_grad_(view.requires_grad) for view in views)
@@ -156,17 +148,17 @@ def check_optimiser(name: str, build: Callable[[list[Tensor]], torch.optim.Optim
     g = torch.Generator().manual_seed(0)
     start, gradients = torch.randn(2, 3, generator=g), torch.randn(4, 2, 3, generator=g)
 
-    def steps(rows: list[int]) -> Tensor:
-        parameter = start[rows].clone().requires_grad_()
+    def steps(first: int) -> Tensor:
+        parameter = start[first:].clone().requires_grad_()
         with one_line_errors(name):
             optimiser = build([parameter])
             for gradient in gradients:
-                parameter.grad = gradient[rows].clone()
+                parameter.grad = gradient[first:].clone()
                 optimiser.step()
         return parameter.detach()
 
     before = random_states()
-    alone, beside = steps([1]), steps([0, 1])[1:]
+    alone, beside = steps(1), steps(0)[1:]
     if random_states() != before:
         raise RarefeatError(f"{name}: draws from a global generator; it must not draw")
     if not are_same(alone, beside):

@@ -1,15 +1,32 @@
 """Data laws: which features a sample has, how large, and which come together.
 
-A law is a function of (n, generator, probability) and its own options. It returns either
-    - features of n samples, float (n, d): the laboratory spreads them over the tokens of two views;
-    - latents of n positive pairs, (n, 2, L, d): the laboratory adds dictionary and noise; or
-    - features (n, d) and tokens (n, 2, L, d1), with whatever noise they are to have.
+A law of your own is a function with these parameters, and options of its own.
 
-`probability`, float64 (d,), is that of a feature to be active; rare features are the last ones.
+Parameters
+----------
+n : int
+    Number of samples.
+generator : torch.Generator
+    What it draws from, and nothing else.
+probability : float64 Tensor of shape (d,)
+    Probability of each feature to be active; rare features are the last ones.
+L : int, if it is named
+    Tokens of a view.
+
+Returns
+-------
+Tensor of shape (n, d)
+    Features of the samples, which are spread over the tokens of two views as in the paper; or
+Tensor of shape (n, 2, L, d)
+    latents of both views, to which dictionary and noise are added; or
+tuple of Tensors of shape (n, d) and (n, 2, L, d1)
+    features and tokens, with whatever noise these are to have.
+
 Axes: n samples, 2 views, L tokens, d features, d1 coordinates of a token.
 """
 
 import torch
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -18,19 +35,17 @@ from rarefeat.model.sparse_coding import latent_pairs
 Generator = torch.Generator
 
 
-def paper(n: int, generator: Generator, probability: Tensor, L: int) -> Tensor:
-    """Draw independent features with signs, Assumptions 3.2 and 3.4 of imbalance_and_pruning.
-
-    probability (d,) -> (n, 2, L, d).
-    """
+def paper(
+    n: int, generator: Generator, probability: Float[Tensor, " d"], L: int
+) -> Int[Tensor, "n 2 L d"]:
+    """Draw independent features with signs, Assumptions 3.2 and 3.4 of imbalance_and_pruning."""
     return latent_pairs(n, L, probability, generator)
 
 
-def correlated(n: int, generator: Generator, probability: Tensor, rho: float = 0.5) -> Tensor:
-    """Draw features whose supports are correlated: a Gaussian copula with one common factor.
-
-    probability (d,) -> (n, d).
-    """
+def correlated(
+    n: int, generator: Generator, probability: Float[Tensor, " d"], rho: float = 0.5
+) -> Float[Tensor, "n d"]:
+    """Draw features whose supports are correlated: a Gaussian copula with one common factor."""
     if not 0 <= rho <= 1:
         raise RarefeatError(f"data_law correlated: rho must be in [0, 1], got {rho}")
     common = torch.randn(n, 1, generator=generator)
@@ -39,46 +54,44 @@ def correlated(n: int, generator: Generator, probability: Tensor, rho: float = 0
     return draw_signs(torch.special.ndtr(score) < probability, generator)
 
 
-def power_law(n: int, generator: Generator, probability: Tensor, exponent: float = 1.0) -> Tensor:
-    """Draw independent features whose frequencies fall as a power of their rank.
-
-    probability (d,) -> (n, d).
-    """
+def power_law(
+    n: int, generator: Generator, probability: Float[Tensor, " d"], exponent: float = 1.0
+) -> Float[Tensor, "n d"]:
+    """Draw independent features whose frequencies fall as a power of their rank."""
     rank = torch.arange(1, len(probability) + 1, dtype=torch.float64)
     active = torch.rand(n, len(rank), generator=generator) < probability * rank**-exponent
     return draw_signs(active, generator)
 
 
-def magnitudes(n: int, generator: Generator, probability: Tensor, spread: float = 0.5) -> Tensor:
-    """Draw independent features with log-normal magnitudes, of mean square 1.
-
-    probability (d,) -> (n, d).
-    """
+def magnitudes(
+    n: int, generator: Generator, probability: Float[Tensor, " d"], spread: float = 0.5
+) -> Float[Tensor, "n d"]:
+    """Draw independent features with log-normal magnitudes, of mean square 1."""
     active = torch.rand(n, len(probability), generator=generator) < probability
     log_size = spread * torch.randn(active.shape, generator=generator) - spread**2
     return draw_signs(active, generator) * log_size.exp()
 
 
-def classes(n: int, generator: Generator, probability: Tensor, size: int = 3) -> Tensor:
-    """Draw classes of several features: a class's rarer features come only with its frequent ones.
-
-    probability (d,) -> (n, d).
+def classes(
+    n: int, generator: Generator, probability: Float[Tensor, " d"], size: int = 3
+) -> Float[Tensor, "n d"]:
+    """Draw classes of several features: a class's rarer features come with its frequent ones
+    alone.
     """
     d = len(probability)
     uniform = torch.rand(n, -(-d // size), generator=generator).repeat_interleave(size, 1)[:, :d]
     return draw_signs(uniform < probability, generator)
 
 
-def draw_signs(active: Tensor, generator: Generator) -> Tensor:
-    """Return active features with independent signs, float (n, d)."""
+def draw_signs(active: Bool[Tensor, "n d"], generator: Generator) -> Float[Tensor, "n d"]:
+    """Return active features with independent signs."""
     return active * (1.0 - 2.0 * torch.randint(2, active.shape, generator=generator))
 
 
-def spread_over_tokens(features: Tensor, L: int, generator: Generator) -> Tensor:
-    """Draw which tokens of the two views have a sample's features, Assumption 3.4.
-
-    features (n, d) -> (n, 2, L, d).
-    """
+def spread_over_tokens(
+    features: Num[Tensor, "n d"], L: int, generator: Generator
+) -> Num[Tensor, "n 2 L d"]:
+    """Draw which tokens of the two views have a sample's features, Assumption 3.4."""
     n, d = features.shape
     in_token = torch.rand(n, 2, L, d, generator=generator) < 0.5
     in_token.scatter_(2, torch.randint(L, (n, 2, 1, d), generator=generator), True)

@@ -3,7 +3,8 @@
 A step draws pairs and noise, computes the loss of every replica under `vmap`, has the optimiser
 step on its gradient, and applies the bias rule. Draws come from the streams of the chain, so that
 learners share dictionary, pairs, noise and, where they have the paper's neurons, initial weights.
-Axes: S replicas, K positive pairs of a batch, 2 views, L tokens, m neurons, d features.
+Axes: S replicas, K positive pairs of a batch, n samples (2 K or 3 K of a batch), 2 views, L tokens,
+d1 coordinates of a token, m neurons, d features; an encoder may have another number of outputs.
 """
 
 import copy
@@ -14,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Bool, Float, Int, Num, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
@@ -22,13 +24,12 @@ from rarefeat.model import stream_names
 from rarefeat.model.activation_moments import Moments, batch_moments, update_running_moments
 from rarefeat.model.arms import PruningContext
 from rarefeat.model.batch_invariant import matmul
-from rarefeat.model.bias import BiasContext, is_stage_one_over, make_bias_rule
+from rarefeat.model.bias import BiasContext, make_bias_rule
 from rarefeat.model.contrastive import probabilities
-from rarefeat.model.device import any_or_gpu
 from rarefeat.model.encoder import attend
-from rarefeat.model.neurons import alignment_metrics, feature_share
+from rarefeat.model.neurons import alignment_metrics
 from rarefeat.model.positive_pairs import PairSampler
-from rarefeat.model.randomness import draw, generator, make_generators
+from rarefeat.model.randomness import Generators, draw, generator, make_generators
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import DirectSimulator, make_simulator, to_device
 from rarefeat.model.sparse_coding import frequencies
@@ -40,12 +41,10 @@ from rarefeat.train.encoders import ENCODERS, neurons_name
 from rarefeat.train.loop import batches
 from rarefeat.train.losses import LOSSES
 from rarefeat.train.optimisers import OPTIMISERS
-from rarefeat.train.pretraining import pretrain
+from rarefeat.train.pretraining import MOMENT_WINDOW_STEPS, pretrain
+from rarefeat.train.step import end_stage_one
 from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
 from rarefeat.workflow.run.cli_helpers import progress
-
-MOMENT_WINDOW_STEPS = 100
-"""Window of the running means that a rule may read (steps), that of the chain."""
 
 
 @dataclass(frozen=True)
@@ -80,26 +79,26 @@ class TrainedLearners(NamedTuple):
 
     module: nn.Module
     """The module without values; those of replica s are entry s of `parameters`."""
-    parameters: dict[str, Tensor]
-    """Parameters and buffers, each of shape (S, ...)."""
+    parameters: dict[str, Shaped[Tensor, "S ..."]]
+    """Parameters and buffers by name."""
     neurons: str
     """Name of the parameter of first-layer neurons; empty if there is none."""
-    dictionary: Tensor
-    """Features as columns, of shape (S, d1, d)."""
-    T1: Tensor
-    """Step that ended stage 1, of shape (S,); -1 for none, and without first-layer neurons."""
-    loss: Tensor
-    """Loss of the last step's batch, of shape (S,); not finite for a replica that has diverged."""
+    dictionary: Float[Tensor, "S d1 d"]
+    """Features as columns."""
+    T1: Int[Tensor, " S"]
+    """Step that ended stage 1; -1 for none, and without first-layer neurons."""
+    loss: Float[Tensor, " S"]
+    """Loss of the last step's batch; not finite for a replica that has diverged."""
     trajectory: list[dict]
     """A row {seed, step, metric, value} for each recorded metric."""
 
     @property
-    def weights(self) -> Tensor | None:
-        """First-layer neurons, of shape (S, m, d1); None if there are none."""
+    def weights(self) -> Float[Tensor, "S m d1"] | None:
+        """First-layer neurons; None if there are none."""
         return self.parameters[self.neurons] if self.neurons else None
 
-    def embed(self, tokens: Tensor) -> Tensor:
-        """Embed tokens (S, n, L, d1), of each replica its own; return (S, n, m)."""
+    def embed(self, tokens: Float[Tensor, "S n L d1"]) -> Float[Tensor, "S n outputs"]:
+        """Embed tokens, of each replica its own."""
         return vmap(lambda values, x: functional_call(self.module, values, (x,)))(
             self.parameters, tokens
         )
@@ -108,24 +107,25 @@ class TrainedLearners(NamedTuple):
 class Pairs(NamedTuple):
     """Positive pairs of S replicas."""
 
-    features: Tensor
-    """Features of the samples, of shape (S, n, d)."""
-    signal: Tensor
-    """Latents (S, n, 2, L, d), or tokens (S, n, 2, L, d1) of a law that draws these itself."""
+    features: Float[Tensor, "S n d"]
+    """Features of the samples."""
+    signal: Num[Tensor, "S n 2 L d"] | Num[Tensor, "S n 2 L d1"]
+    """Latents, or tokens of a law that draws these itself."""
 
-    def select(self, rows: Tensor) -> "Pairs":
-        """Return the pairs of some rows, (S, K), of each replica its own."""
+    def select(self, rows: Int[Tensor, "S K"]) -> "Pairs":
+        """Return the pairs of some rows, of each replica its own."""
         index = torch.arange(len(rows), device=rows.device)[:, None]
         return Pairs(*(item[index, rows] for item in self))
 
 
 def draw_pairs(
-    law: Callable, n: int, probability: Tensor, L: int, generators: list[torch.Generator]
+    law: Callable,
+    n: int,
+    probability: Float[Tensor, " d"],
+    L: int,
+    generators: list[torch.Generator],
 ) -> Pairs:
-    """Draw n pairs for each replica.
-
-    probability (d,).
-    """
+    """Draw n pairs for each replica."""
     items = []
     for source in generators:
         result = law(n, source, probability)
@@ -171,7 +171,7 @@ class PairSource:
         self.test_law = self.law if draws_tokens else partial(paper, L=data.L)
         """Law of a balanced test set: independent features, unless the law draws tokens itself."""
 
-    def probability(self, eps_min: float | None = None) -> Tensor:
+    def probability(self, eps_min: float | None = None) -> Float[Tensor, " d"]:
         """Return the activation probability of each feature; without eps_min, of balanced data."""
         d = self.data.d
         eps = torch.ones(d, dtype=torch.float64)
@@ -192,8 +192,8 @@ class PairSource:
             while not self.fresh:
                 yield pairs.select(next(order))
 
-    def sample_tokens(self, pairs: Pairs, noise: Any) -> Tensor:
-        """Return tokens (S, 2 K, L, d1), or (S, 3 K, L, d1) with separate negatives, with noise."""
+    def sample_tokens(self, pairs: Pairs, noise: Generators) -> Float[Tensor, "S n L d1"]:
+        """Return the tokens of both views, and of negatives where they are separate, with noise."""
         signal = pairs.signal.transpose(1, 2).flatten(1, 2).float()
         if self.test_law is self.law:
             return signal
@@ -280,7 +280,7 @@ def train_closed_form(
 
 
 def make_loss(learner: Learner, K: int, tau: float) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the loss of one replica as a function of all its embeddings and the features."""
+    """Return the loss of one replica as a function of its embeddings (n, m) and features (K, d)."""
     function = load_choice("loss", learner.loss, LOSSES)
     bound = bind_options("loss", function, learner.loss_options, {"tau": tau})
     names = inspect.signature(function).parameters
@@ -342,33 +342,45 @@ class NeuronMasks:
         self.previous_norms: Tensor | None = None
 
     def __call__(
-        self, step: int, weights: Tensor, bias: Tensor, tokens: Tensor, embeddings: Tensor
-    ) -> Tensor | None:
-        """Return the mask of a step, (S, m, 1) or (S, m, d1); None before the onset.
-
-        weights (S, m, d1), bias (S, m), tokens, embeddings (S, n, L, d1).
-        """
+        self,
+        step: int,
+        weights: Float[Tensor, "S m d1"],
+        bias: Float[Tensor, "S m"],
+        tokens: Float[Tensor, "S n L d1"],
+        embeddings: Float[Tensor, "S n outputs"],
+    ) -> Bool[Tensor, "S m 1"] | Bool[Tensor, "S m d1"] | None:
+        """Return the mask of a step; None before the onset."""
         data, training = self.source.data, self.source.training
         f_x, f_y, *_ = embeddings.split(training.K, 1)
         if self.arm.named.moments:
             self.update_moments(step, weights, tokens, f_x, f_y)
         if step < self.arm.onset:
             return None
-        dictionary, n_minority = self.source.simulator.dictionary, len(data.minority)
         context = PruningContext(
-            weights, dictionary, n_minority, self.arm.alpha, self.uniforms, bias, f_x, f_y,
-            self.moments, step, self.generators,
-        )  # fmt: skip
+            weights=weights,
+            dictionary=self.source.simulator.dictionary,
+            n_minority=len(data.minority),
+            alpha=self.arm.alpha,
+            draw=self.uniforms,
+            bias=bias,
+            f_x=f_x,
+            f_y=f_y,
+            moments=self.moments,
+            step=step,
+            generators=self.generators,
+        )
         mask = self.rule(context)
         return mask if mask.dim() == 3 else mask[..., None]
 
     def update_moments(
-        self, step: int, weights: Tensor, tokens: Tensor, f_x: Tensor, f_y: Tensor
+        self,
+        step: int,
+        weights: Float[Tensor, "S m d1"],
+        tokens: Float[Tensor, "S n L d1"],
+        f_x: Float[Tensor, "S K outputs"],
+        f_y: Float[Tensor, "S K outputs"],
     ) -> None:
-        """Update the running means; linear ones are of the paper's attended tokens.
-
-        weights (S, m, d1), tokens (S, n, L, d1), f_x, f_y (S, K, m).
-        """
+        """Update the running means; linear ones are of the paper's attended tokens."""
         training = self.source.training
         scale = training.logit_scale(self.source.data.d1)
         linear = matmul(attend(tokens[:, : training.K], scale).sum(2), weights.mT)
@@ -457,13 +469,7 @@ def train_by_autograd(
         optimiser.step()
         if neurons:
             new_weights = values[neurons].detach()
-            if any_or_gpu(T1 < 0):
-                over = (
-                    is_stage_one_over(feature_share(new_weights, dictionary))
-                    if training.bias.T1 == "eq34"
-                    else step + 1 >= training.bias.T1
-                )
-                T1 = torch.where((T1 < 0) & over, step + 1, T1)
+            T1 = end_stage_one(T1, new_weights, dictionary, training.bias.T1, step + 1)
             if thresholds:
                 norms = new_weights.norm(dim=-1)
                 gradient = partial(getattr, values[thresholds], "grad")

@@ -1,14 +1,18 @@
-"""The training loop: eq. (1)-(5) and Algorithm 1 of S replicas, for any number of arms.
+"""The training loop: Algorithm 1 of S replicas, for any number of arms on the same tokens.
 
-All arms see the same tokens. At every step an arm says what it changes of the dense step (a mask, a
-gate, the bias, the weights afterwards); a recorder looks on. Arms that have changed nothing so far
-are one training. Axes: S replicas, K pairs of a batch, L tokens, m neurons, p coordinates.
+At every step a `Source` draws a batch, each `Arm` says what it changes of the dense step of
+eq. (1)-(5), and a `Recorder` looks on. Arms that have changed nothing so far are one training.
+The step itself is in step.py. Equations are those of imbalance_and_pruning.
+Axes: S replicas, N training pairs, K pairs of a batch, n samples (2 K, or 3 K with separate
+negatives), L tokens, P coordinates of a token, m neurons, p coordinates of a weight, d features.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import partial
+from typing import Literal, NamedTuple, Protocol
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rarefeat.model import stream_names
@@ -25,6 +29,7 @@ from rarefeat.train.step import (
     ForwardOutput,
     Gradient,
     Kernel,
+    StageOneEnd,
     StepConfig,
     TrainState,
     apply_mask,
@@ -39,15 +44,16 @@ from rarefeat.workflow.run.cli_helpers import progress
 class Batch(NamedTuple):
     """What all arms share at a step."""
 
-    attended: Tensor  # (S, 2 K or 3 K, L, P)
-    latents: Tensor | None = None  # (S, 2, K, L, d)
-    complement: Tensor | None = None  # `Simulator.draw_complement`
-    pair_weights: Tensor | None = None  # (S, K); 1 by default
-    summed: Tensor | None = (
-        None  # what a network without a bias sees as well: the sum of the tokens
-    )
+    attended: Float[Tensor, "S n L P"]
+    latents: Int[Tensor, "S 2 K L d"] | None = None
+    complement: Float[Tensor, "S m q"] | None = None
+    """The result of `Simulator.draw_complement`."""
+    pair_weights: Float[Tensor, "S K"] | None = None
+    """Weights of the pairs in the loss; 1 by default."""
+    summed: Float[Tensor, "S n 1 P"] | None = None
+    """The sum of the tokens, if that is what a network without a bias gets."""
 
-    def tokens(self, state: TrainState) -> Tensor:
+    def tokens(self, state: TrainState) -> Float[Tensor, "S n L P"]:
         """Return the tokens that a network gets."""
         return self.attended if self.summed is None or state.bias.any() else self.summed
 
@@ -55,12 +61,17 @@ class Batch(NamedTuple):
 class Change(NamedTuple):
     """What an arm changes of the dense step of eq. (1)-(4); nothing by default."""
 
-    mask: Tensor | None = None  # bool (S, m) or (S, m, p), True where pruned
+    mask: Bool[Tensor, "S m"] | Bool[Tensor, "S m p"] | None = None
+    """True where neurons or weights are pruned."""
     gradient: Gradient = "unmasked"
-    dense: ForwardOutput | None = None  # keys and pre-activations for the gradient
-    gate_bias: Tensor | None = None  # (S, m)
+    """What the gradient sees of the mask."""
+    dense: ForwardOutput | None = None
+    """Keys and pre-activations for the gradient."""
+    gate_bias: Float[Tensor, "S m"] | None = None
+    """Bias of the gates in the gradient."""
     bias_rule: BiasRule | None = None
     after_descent: Callable[[Tensor], Tensor] | None = None
+    """Maps the weights after the descent to those of the next step."""
 
     @property
     def acts(self) -> bool:
@@ -79,7 +90,24 @@ class View(NamedTuple):
     state: TrainState
     dense: ForwardOutput
     batch: Batch
-    batch_moments: Moments | None = None  # of this batch alone; `context.moments` is the mean
+    batch_moments: Moments | None = None
+    """Moments of this batch alone; those of `context` are running means."""
+
+
+class Source(Protocol):
+    """What the loop draws from, once per step for all arms."""
+
+    simulator: Simulator
+    kernel: Kernel
+    n_minority: int
+    uniforms: Float[Tensor, "S m"] | None
+    """Uniform numbers, drawn once."""
+    weights: Float[Tensor, "S m p"]
+    """W(0)."""
+    bias_rule: BiasRule | None
+
+    def draw(self) -> Batch:
+        """Draw the batch of the next step."""
 
 
 class Arm(Protocol):
@@ -92,7 +120,7 @@ class Arm(Protocol):
         """Return what it changes of the step."""
 
     def after(self, state: TrainState) -> TrainState:
-        """Return the state after a step of its own."""
+        """Return the state after a step that it has changed."""
 
 
 class Recorder(Protocol):
@@ -105,95 +133,30 @@ class Recorder(Protocol):
         """See the states before and after a step of some arms."""
 
 
-class Source(Protocol):
-    """What the loop draws from, once per step for all arms."""
+class TrainingConfig(StepConfig, Protocol):
+    """Hyper-parameters of a training."""
 
-    simulator: Simulator
-    kernel: Kernel
-    n_minority: int
-    uniforms: Tensor | None  # (S, m), drawn once
-    weights: Tensor  # W(0), (S, m, p)
-    bias_rule: BiasRule | None
-
-    def draw(self) -> Batch:
-        """Draw the batch of the next step."""
-
-
-def batches(
-    namespace: str, seeds: list[int], N: int, K: int, device: str = "cpu"
-) -> Iterator[Tensor]:
-    """Yield the indices (S, K) of the pairs of each step: every epoch is a new order of the N."""
-    generators = make_generators(namespace, seeds, stream_names.BATCHES)
-    while True:
-        order = torch.stack([torch.randperm(N, generator=g) for g in generators]).to(device)
-        yield from order[:, : N // K * K].split(K, dim=1)
-
-
-class PairSource:
-    """Positive pairs of the data model that come back with fresh noise: those of the chain.
-
-    Streams: those of the simulator and of `PairSampler`; weights, noise, complement, random mask,
-    batches. What is drawn once is drawn on the CPU, the rest on the device of the training.
-    """
-
-    def __init__(
-        self, namespace: str, kind: Literal["direct", "reduced"], data: Data, training: Training,
-        sigma: float, seeds: list[int], train: Tensor, weights: Tensor | None = None,
-    ):  # fmt: skip
-        S, device, streams = len(seeds), training.device, stream_names
-        made = lambda *args: make_generators(namespace, seeds, *args)  # noqa: E731
-        simulator = make_simulator(kind, namespace, data.d, data.d1, training.m, seeds)
-        self.simulator = to_device(simulator, device)
-        self.noise, self.complement = made(streams.NOISE, device), made(streams.COMPLEMENT, device)
-        pairs = PairSampler(data.views, self.simulator, kind, namespace, seeds)
-        reweighted = data.balance == "reweighted"
-        self.kernel = make_kernel(
-            "torch" if reweighted else training.kernel,  # no native function weights pairs
-            self.simulator, pairs.sample_pair_tokens, training.logit_scale(data.d1),
-        )  # fmt: skip
-        self.n_minority, self.sigma, self.K = len(data.minority), sigma, training.K
-        self.pair_weights = (
-            balancing_weights(train, self.n_minority).flatten().float().to(device)
-            if reweighted
-            else None
-        )
-        self.directions = self.simulator.dictionary
-        if data.views.colour:
-            self.directions = torch.cat([self.directions, pairs.directions], -1)
-        self.uniforms = draw(torch.rand, made(streams.RANDOM_MASK), training.m).to(device)
-        if weights is None:
-            weights = self.simulator.initial_weights(training.sigma_0, made(streams.WEIGHTS))
-        self.weights = weights.to(device)
-        self.bias_rule = make_bias_rule(training.bias, data.d, training.eta)
-        self.order = batches(namespace, seeds, data.N, training.K, device)
-        self.train = train.to(device).flatten(0, 1)
-        self.first_row = data.N * torch.arange(S, device=device)[:, None]
-
-    def draw(self) -> Batch:
-        """Draw the batch of the next step."""
-        rows, shape = (self.first_row + next(self.order)).flatten(), (len(self.first_row), self.K)
-        latents = self.train.index_select(0, rows).unflatten(0, shape).transpose(1, 2)
-        tokens = latents.flatten(1, 2).float()
-        attended = self.kernel.attended_tokens(tokens, self.sigma, self.noise)
-        weights = None if self.pair_weights is None else self.pair_weights[rows].view(shape)
-        return Batch(attended, latents, self.simulator.draw_complement(self.complement), weights)
+    T: int
+    """Steps."""
 
 
 class Group(NamedTuple):
     """Arms that are one training to the last bit, as none has changed a step so far."""
 
-    arms: Sequence[Any]
+    arms: Sequence[Arm]
     state: TrainState
     mean: Moments | None = None
-    norms: Tensor | None = None  # a step before
+    """Running means."""
+    norms: Float[Tensor, "S m"] | None = None
+    """||w_i|| a step before."""
 
 
 def train(
     source: Source,
-    config: StepConfig,
+    config: TrainingConfig,
     arms: Sequence[Arm],
     recorder: Recorder,
-    stage_one_end: Literal["eq34"] | int,
+    stage_one_end: StageOneEnd,
     window: int = 100,
     look_at_end: bool = True,
     label: str = "train",
@@ -203,28 +166,26 @@ def train(
     `window` is that of the running moments (steps). With `look_at_end` the recorder sees one more
     batch, after the last step.
     """
-    groups, last = [Group(arms, initial_state(source.weights))], config.T
-    steps = range(last + look_at_end)
+    groups = [Group(arms, initial_state(source.weights))]
+    steps = range(config.T + look_at_end)
     for step in progress(steps, len(steps), label):
         batch, current, groups = source.draw(), groups, []
         for group in current:
             view, group = look(source, batch, group, config, step, window)
             changes = {arm.label: arm.change(view) for arm in group.arms}
             recorder.before(view, changes)
-            if step == last:
+            if step == config.T:
                 continue
-            for some in split(group.arms, changes):
-                labels = [arm.label for arm in some]
-                change = changes[labels[0]] if changes[labels[0]].acts else DENSE
-                state = take_step(source, view, change, config, stage_one_end, step)
+            for alike, change in split(group.arms, changes):
+                state = take_step(source, view, change, config, stage_one_end)
                 if change.acts:
-                    state = some[0].after(state)
-                recorder.after(labels, view.state, state)
-                groups.append(group._replace(arms=some, state=state))
+                    state = alike[0].after(state)
+                recorder.after([arm.label for arm in alike], view.state, state)
+                groups.append(group._replace(arms=alike, state=state))
 
 
 def look(
-    source: Source, batch: Batch, group: Group, config: StepConfig, step: int, window: int
+    source: Source, batch: Batch, group: Group, config: TrainingConfig, step: int, window: int
 ) -> tuple[View, Group]:
     """Return what the arms of a group see before a step, and the group with its running means."""
     state, K = group.state, config.K
@@ -239,35 +200,119 @@ def look(
         mean = update_running_moments(group.mean, moments, step, window)
         group = group._replace(mean=mean, norms=norms)
     context = PruningContext(
-        state.weights, source.simulator.dictionary, source.n_minority, 0.0, source.uniforms,
-        state.bias, f_x, f_y, group.mean, step,
-    )  # fmt: skip
+        weights=state.weights,
+        dictionary=source.simulator.dictionary,
+        n_minority=source.n_minority,
+        draw=source.uniforms,
+        bias=state.bias,
+        f_x=f_x,
+        f_y=f_y,
+        moments=group.mean,
+        step=step,
+    )
     return View(context, state, dense, batch, moments), group
 
 
-def split(arms: Sequence[Arm], changes: dict[str, Change]) -> list[list[Arm]]:
-    """Return the arms that take the dense step, together; and each other arm by itself."""
-    acting = [arm for arm in arms if changes[arm.label].acts]
+def split(arms: Sequence[Arm], changes: dict[str, Change]) -> list[tuple[list[Arm], Change]]:
+    """Return the arms that take the dense step, together, and each other arm with its change."""
     idle = [arm for arm in arms if not changes[arm.label].acts]
-    return ([idle] if idle else []) + [[arm] for arm in acting]
+    acting = [([arm], changes[arm.label]) for arm in arms if arm not in idle]
+    return [(idle, DENSE), *acting] if idle else acting
 
 
 def take_step(
-    source: Source, view: View, change: Change, config: StepConfig, stage_one_end: Any, step: int
+    source: Source, view: View, change: Change, config: StepConfig, stage_one_end: StageOneEnd
 ) -> TrainState:
     """Take one step of eq. (5) with what an arm changes of it."""
-    state, mode = view.state, change.gradient
-    x = view.batch.tokens(state)
-    masked = (
-        view.dense if change.mask is None else apply_mask(view.dense, change.mask, x, state, mode)
-    )
-    dense = view.dense if change.dense is None else change.dense
+    state, dense, batch = view.state, view.dense, view.batch
+    x, mode = batch.tokens(state), change.gradient
+    masked = dense if change.mask is None else apply_mask(dense, change.mask, x, state, mode)
     gates = state.bias if change.gate_bias is None else change.gate_bias
-    weights = view.batch.pair_weights
+    # Native functions weight no pairs, and take no such argument.
+    weights = {} if batch.pair_weights is None else {"weights": batch.pair_weights}
     gradient = source.kernel.loss_gradient(
-        dense, masked, gates, config, mode, **({} if weights is None else {"weights": weights})
+        change.dense or dense, masked, gates, config, mode, **weights
     )
     return apply_step(
-        source.kernel.simulator, state, gradient, x, config, stage_one_end,
-        change.bias_rule or source.bias_rule, step, view.batch.complement, change.after_descent,
-    )  # fmt: skip
+        source.kernel.simulator,
+        state,
+        gradient,
+        x,
+        config,
+        stage_one_end,
+        change.bias_rule or source.bias_rule,
+        view.context.step,
+        batch.complement,
+        change.after_descent,
+    )
+
+
+def batches(
+    namespace: str, seeds: list[int], N: int, K: int, device: str = "cpu"
+) -> Iterator[Int[Tensor, "S K"]]:
+    """Yield the indices of the pairs of each step: every epoch is a new order of the N pairs."""
+    generators = make_generators(namespace, seeds, stream_names.BATCHES)
+    while True:
+        order = torch.stack([torch.randperm(N, generator=g) for g in generators]).to(device)
+        yield from order[:, : N // K * K].split(K, dim=1)
+
+
+class PairSource:
+    """Positive pairs of the data model that come back with fresh noise: those of the chain.
+
+    Random streams: those of the simulator and of `PairSampler`; weights, noise, complement, random
+    mask, batches. What is drawn once is drawn on the CPU, the rest on the device of the training.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        kind: Literal["direct", "reduced"],
+        data: Data,
+        training: Training,
+        sigma: float,
+        seeds: list[int],
+        latents: Int[Tensor, "S N 2 L d"],
+        weights: Float[Tensor, "S m p"] | None = None,
+    ):
+        device, generators = training.device, partial(make_generators, namespace, seeds)
+        simulator = make_simulator(kind, namespace, data.d, data.d1, training.m, seeds)
+        self.simulator = to_device(simulator, device)
+        pairs = PairSampler(data.views, self.simulator, kind, namespace, seeds)
+        reweighted = data.balance == "reweighted"
+        self.kernel = make_kernel(
+            "torch" if reweighted else training.kernel,
+            self.simulator,
+            pairs.sample_pair_tokens,
+            training.logit_scale(data.d1),
+        )
+        self.directions = self.simulator.dictionary
+        if data.views.colour:
+            self.directions = torch.cat([self.directions, pairs.directions], -1)
+        self.n_minority, self.sigma, self.K = len(data.minority), sigma, training.K
+        self.bias_rule = make_bias_rule(training.bias, data.d, training.eta)
+
+        uniforms = draw(torch.rand, generators(stream_names.RANDOM_MASK), training.m)
+        self.uniforms = uniforms.to(device)
+        if weights is None:
+            weights = simulator.initial_weights(training.sigma_0, generators(stream_names.WEIGHTS))
+        self.weights = weights.to(device)
+
+        self.noise = generators(stream_names.NOISE, device)
+        self.complement = generators(stream_names.COMPLEMENT, device)
+        self.order = batches(namespace, seeds, data.N, training.K, device)
+        self.latents = latents.to(device).flatten(0, 1)
+        self.first_row = data.N * torch.arange(len(seeds), device=device)[:, None]
+        self.pair_weights = None
+        if reweighted:
+            pair_weights = balancing_weights(latents, self.n_minority)
+            self.pair_weights = pair_weights.flatten().float().to(device)
+
+    def draw(self) -> Batch:
+        """Draw the batch of the next step."""
+        rows, shape = (self.first_row + next(self.order)).flatten(), (len(self.first_row), self.K)
+        latents = self.latents.index_select(0, rows).unflatten(0, shape).transpose(1, 2)
+        tokens = latents.flatten(1, 2).float()
+        attended = self.kernel.attended_tokens(tokens, self.sigma, self.noise)
+        weights = None if self.pair_weights is None else self.pair_weights[rows].view(shape)
+        return Batch(attended, latents, self.simulator.draw_complement(self.complement), weights)

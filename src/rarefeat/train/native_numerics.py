@@ -21,8 +21,10 @@ from pathlib import Path
 import numba
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from llvmlite import ir
 from numba import boolean, float32, float64, int32, int64, njit, types, uint32, void
+from numpy import ndarray
 from torch import Tensor
 
 from rarefeat.model.randomness import standard_gamma
@@ -176,10 +178,18 @@ def _fill_chi(s, used, shape, out):
 
 
 @njit(void(int64[:, ::1], F2, F1, F2, boolean[::1]), **KERNEL_OPTIONS)
-def fill_streams(states, z, shape, chis, done):
-    """Fill `z` and `chis` from the states of generators, and set the states.
+def fill_streams(
+    states: Int[ndarray, "S 632"],
+    z: Float[ndarray, "S normals"],
+    shape: Float[ndarray, " chis"],
+    chis: Float[ndarray, "S chis"],
+    done: Bool[ndarray, " S"],
+) -> None:
+    """Fill `z`, at least 16 a replica, and `chis` from the states of generators, and set these.
 
-    states (S, 632), z (S, 16 or more), chis (S, number of chi variables), done (S,).
+    A state is `torch.Generator.get_state` in words of 8 bytes: the seed, the number of unused words
+    plus 1, the place of the next one, and 624 words. `shape` is half of the degrees of freedom,
+    empty to draw none. A rejected draw is 0; `done` becomes whether the chi variables are drawn.
     """
     s = np.empty(624, np.uint32)
     for i in range(len(states)):
@@ -197,7 +207,7 @@ def fill_streams(states, z, shape, chis, done):
 
 
 @njit(boolean(D2), **KERNEL_OPTIONS)
-def factor_in_place(a):
+def factor_in_place(a: Float[ndarray, "m m"]) -> bool:
     """Replace a lower triangle by its Cholesky factor; return False where it has none."""
     for j in range(len(a)):
         for i in range(j, len(a)):
@@ -215,7 +225,7 @@ def factor_in_place(a):
 
 
 @njit(boolean(D2, D2), **KERNEL_OPTIONS)
-def robust_factor(gram, F):
+def robust_factor(gram: Float[ndarray, "m m"], F: Float[ndarray, "m m"]) -> bool:
     """Write `simulators.robust_cholesky` of a lower triangle to F; return False if that raises."""
     for attempt in range(-1, len(JITTERS)):
         for a in range(len(gram)):
@@ -234,11 +244,14 @@ def robust_factor(gram, F):
 
 
 def draw_streams(
-    generators: list[torch.Generator], z: Tensor, shape: Tensor, chis: Tensor
+    generators: list[torch.Generator],
+    z: Float[Tensor, "S ..."],
+    shape: Float[Tensor, " chis"],
+    chis: Float[Tensor, "S ..."],
 ) -> list[bool]:
     """Draw normal numbers and chi variables, and leave the generators where torch would.
 
-    z, chis (S, ...).
+    The result is false for a replica whose chi variables are left to torch.
     """
     states = torch.stack([generator.get_state() for generator in generators])
     done, flat = np.empty(len(states), bool), chis.flatten(1)

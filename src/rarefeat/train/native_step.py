@@ -2,7 +2,7 @@
 
 `attend`, `embed`, `backpropagate` and `descend` are the attention and the encoder of eq. (4), the
 gradient of eq. (5) and (21), and the step of docs/method/reduced.md. Arguments and shapes are those
-of the torch step, the reference (tests/model/test_native_step.py); `training.make_kernel` chooses.
+of the torch step, the reference (tests/model/test_native_step.py); `step.make_kernel` chooses.
 Every loop stays within one replica, so that no number depends on the others. Axes: S replicas, n
 samples, K anchors, L tokens, P coordinates of a token, of which weights have p, m neurons, d
 features, and M = m up to a multiple of eight.
@@ -13,7 +13,9 @@ import math
 import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401, the products of numba
 import torch
+from jaxtyping import Float
 from numba import boolean, float32, float64, int64, njit, void
+from numpy import ndarray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.nn.functional import pad
@@ -49,10 +51,17 @@ ROWS = 256
 
 
 @njit(void(F4, F4, F3, int64, float32, float32), **KERNEL_OPTIONS)
-def attend(z, latents, chis, p, sigma, scale):
-    """Turn normal numbers into tokens M z + xi, and these into attended tokens.
+def attend(
+    z: Float[ndarray, "S n L P"],
+    latents: Float[ndarray, "S n L d"],
+    chis: Float[ndarray, "S n P-p"],
+    p: int,
+    sigma: float,
+    scale: float,
+) -> None:
+    """Turn normal numbers z into tokens M latents + xi, and these into attended tokens.
 
-    z, latents (S, n, L, P), chis (S, n, P - p).
+    `chis` are the diagonals of the Bartlett factors, and `scale` is that of the attention's logits.
     """
     S, n, L, P = z.shape
     W = P + -P % 16
@@ -103,11 +112,14 @@ def attend(z, latents, chis, p, sigma, scale):
 
 
 @njit(void(F4, F3, F2, F4, F3), **KERNEL_OPTIONS)
-def embed(attended, weights, bias, pre, f):
-    """Compute pre-activations, and embeddings: the sum of BReLU over the tokens, eq. (4).
-
-    attended, weights, bias (S, n, L, P), pre, f (S, n, L, M).
-    """
+def embed(
+    attended: Float[ndarray, "S n L P"],
+    weights: Float[ndarray, "S m p"],
+    bias: Float[ndarray, "S M"],
+    pre: Float[ndarray, "S n L M"],
+    f: Float[ndarray, "S n M"],
+) -> None:
+    """Compute `pre`, pre-activations, and `f`, the sum of BReLU over the tokens, eq. (4)."""
     (S, n, L, P), M, (m, p) = attended.shape, pre.shape[3], weights.shape[1:]
     W, samples = np.zeros((P, M), np.float32), max(1, ROWS // L)
     for i in range(S):
@@ -126,10 +138,19 @@ def embed(attended, weights, bias, pre, f):
 
 
 @njit(void(F4, F2, F3, F3, float32, F4), **KERNEL_OPTIONS)
-def backpropagate(pre, bias, f, keys, tau, c):
-    """Compute the coefficients of the gradient with respect to the weights, eq. (5) and (21).
+def backpropagate(
+    pre: Float[ndarray, "S n L M"],
+    bias: Float[ndarray, "S M"],
+    f: Float[ndarray, "S n M"],
+    keys: Float[ndarray, "S n M"],
+    tau: float,
+    c: Float[ndarray, "S K L M"],
+) -> None:
+    """Compute `c`, the coefficients of the gradient in the weights, eq. (5) and (21).
 
-    pre, bias (S, n, L, M), f, keys (S, n, M), c (S, K, L, M).
+    `pre` and `bias` are those of the gates 1{|s| >= b}, `f` the embeddings of the softmax weights,
+    `keys` those of positives and negatives. The K anchors come first; the negatives are the last K
+    samples, the second views or, where n is 3 K, samples of their own.
     """
     (S, K, L, M), n = c.shape, f.shape[1]
     # One column per anchor, so that every loop runs over anchors.
@@ -170,10 +191,20 @@ def backpropagate(pre, bias, f, keys, tau, c):
 
 
 @njit(boolean(F3, F4, float32[:, :, :, :], F1, D3, float32, int64, int64, F3), **KERNEL_OPTIONS)
-def descend(weights, c, attended, decay, complement_draw, scale, d, nu, out):
-    """Take the step of the weights [A, F]; return False if a factor fails.
+def descend(
+    weights: Float[ndarray, "S m p"],
+    c: Float[ndarray, "S K L M"],
+    attended: Float[ndarray, "S n L P"],
+    decay: Float[ndarray, " S"],
+    complement_draw: Float[ndarray, "S m min(m,nu)"],
+    scale: float,
+    d: int,
+    nu: int,
+    out: Float[ndarray, "S m p"],
+) -> bool:
+    """Compute `out`, the weights [A, F] after a step; return False if a factor fails.
 
-    weights, c, attended (S, m, p), decay, complement_draw (S,), out (S, m, p).
+    `decay` is 1 - eta lambda, `scale` -eta, and nu the number of dimensions beyond the span.
     """
     (S, K, L, P), (m, p), M = attended.shape, weights.shape[1:], c.shape[3]
     z, rows = np.empty((K, L, p), np.float32), np.empty((K, P - p, M), np.float32)
@@ -209,8 +240,8 @@ def descend(weights, c, attended, decay, complement_draw, scale, d, nu, out):
 report_compilation(fill_streams, attend, descend)
 
 
-def widen(x: Tensor) -> Tensor:
-    """Return `x`, (S, ..., m), with M columns; results of this module have them already."""
+def widen(x: Float[Tensor, "S ... m"]) -> Float[Tensor, "S ... M"]:
+    """Return `x` with M columns; results of this module have them already."""
     M = x.shape[-1] + -x.shape[-1] % COLUMNS
     if x.stride(-2) == M and x.stride(0) == math.prod(x.shape[1:-1]) * M:
         return x.as_strided((*x.shape[:-1], M), x.stride(), x.storage_offset())
@@ -225,7 +256,9 @@ class NativeSimulator(ReducedSimulator):
         super().__init__(simulator.d, d1, simulator.m, S)
         self.scale = scale
 
-    def attended_tokens(self, latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+    def attended_tokens(
+        self, latents: Float[Tensor, "S n L d"], sigma: float, generators: Generators
+    ) -> Float[Tensor, "S n L P"]:
         """Draw tokens, and compute their attended tokens."""
         (S, n, L, _), columns = latents.shape, min(latents.shape[2], self.nu)
         z, chis = torch.empty(S, n, L, self.p + columns), torch.empty(S, n, columns)
@@ -241,13 +274,13 @@ class NativeSimulator(ReducedSimulator):
 
     def descend(
         self,
-        weights: Tensor,
-        coefficients: Tensor,
-        attended: Tensor,
-        decay: Tensor,
-        complement_draw: Tensor | None = None,
+        weights: Float[Tensor, "S m p"],
+        coefficients: Float[Tensor, "S K L m"],
+        attended: Float[Tensor, "S K L P"],
+        decay: Float[Tensor, ""] | Float[Tensor, "S 1 1"],
+        complement_draw: Float[Tensor, "S m min(m,nu)"] | None = None,
         scale: float = 1.0,
-    ) -> Tensor:
+    ) -> Float[Tensor, "S m p"]:
         """Return W(t+1), as `ReducedSimulator.descend` does."""
         out, decays = torch.empty(weights.shape), decay.flatten().expand(len(weights))
         draw = torch.empty(len(out), 0, 0).double() if complement_draw is None else complement_draw
@@ -258,8 +291,8 @@ class NativeSimulator(ReducedSimulator):
         return out
 
 
-def forward(attended: Tensor, state: TrainState) -> ForwardOutput:
-    """Compute `training.forward`."""
+def forward(attended: Float[Tensor, "S n L P"], state: TrainState) -> ForwardOutput:
+    """Compute `step.forward`."""
     (S, n, L, _), m = attended.shape, state.bias.shape[1]
     bias = widen(state.bias)
     pre, f = torch.empty(S, n, L, bias.shape[1]), torch.empty(S, n, bias.shape[1])
@@ -270,11 +303,11 @@ def forward(attended: Tensor, state: TrainState) -> ForwardOutput:
 def loss_gradient(
     dense: ForwardOutput,
     masked: ForwardOutput,
-    gate_bias: Tensor,
+    gate_bias: Float[Tensor, "S m"],
     config: StepConfig,
     gradient: Gradient = "unmasked",
 ) -> LossGradient:
-    """Compute `training.loss_gradient`."""
+    """Compute `step.loss_gradient`."""
     K, tau = config.K, config.tau
     pre = (masked if gradient == "straight_through" else dense).pre
     keys = dense if gradient == "unmasked" else masked

@@ -1,7 +1,16 @@
 """Optimisers of torch, by name; one steps the parameters of all replicas at once.
 
-They compute each entry by itself, so that replicas stay apart; one of the user's must, too. It is
-built by `NAME(parameters, lr=..., weight_decay=..., ...)`.
+An optimiser of your own is a `torch.optim.Optimizer` that is built with these parameters, and
+options of its own. It treats each entry by itself, so that replicas stay apart.
+
+Parameters
+----------
+parameters : list of Tensor
+    Parameters of the encoder, each with a first axis for the replicas.
+lr : float
+    Learning rate of the config.
+weight_decay : float
+    Weight decay of the config.
 """
 
 from collections.abc import Iterable

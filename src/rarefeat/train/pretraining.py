@@ -1,12 +1,13 @@
 """Contrastive training of all arms and replicas of a cell, and what is recorded of it.
 
-Axes: S replicas, N training pairs, m neurons, p coordinates of a weight, d features, R recorded
-steps. Equations are those of imbalance_and_pruning.
+Axes: S replicas, N training pairs, L tokens, m neurons, p coordinates of a weight, d features, R
+recorded steps, q numbers of a recorded neuron. Equations are those of imbalance_and_pruning.
 """
 
 from typing import Literal, NamedTuple
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -26,21 +27,30 @@ from rarefeat.workflow.config.model import Arm, Data, Training
 MOMENT_WINDOW_STEPS = 100
 """Window of the running means that a rule may read (steps)."""
 
+Metrics = dict[str, Float[Tensor, " S"]]
+"""Metrics of S replicas by name."""
+
 
 class TrainedEncoder(NamedTuple):
     """Trained encoders of S replicas of one arm.
 
-    A neuron of the history is <w_i, M_j>, ||w_i|| and b_i: d + 2 numbers; directions of a colour
-    nuisance follow the d features.
+    A recorded neuron is <w_i, M_j>, ||w_i|| and b_i, d + 2 numbers; directions of a colour nuisance
+    follow the d features.
     """
 
-    weights: Tensor  # (S, m, p), in the coordinates of the simulator
-    bias: Tensor  # (S, m)
-    T1: Tensor  # (S,): the step that ended stage 1; -1 for none
-    T2: Tensor  # (S,): that at which some neuron has d times its square at T1, eq. (61); -1 for none
-    history: Tensor  # (S, R, m, d + 2) at the recorded steps; R = 0 unless `training.history`
-    ends: Tensor  # (S, 2, m, d + 2) at T1 and T2, NaN where not reached; (S, 0, ...) likewise
-    loss: Tensor  # (S,): InfoNCE of the last batch without a mask (nat); infinite if diverged
+    weights: Float[Tensor, "S m p"]
+    """Weights in the coordinates of the simulator."""
+    bias: Float[Tensor, "S m"]
+    T1: Int[Tensor, " S"]
+    """Step that ended stage 1; -1 for none."""
+    T2: Int[Tensor, " S"]
+    """Step at which some neuron has d times its square at T1, eq. (61); -1 for none."""
+    history: Float[Tensor, "S R m q"]
+    """Neurons at the recorded steps; R is 0 unless `training.history`."""
+    ends: Float[Tensor, "S ends m q"]
+    """Neurons at T1 and T2, NaN where not reached; none unless `training.history`."""
+    loss: Float[Tensor, " S"]
+    """InfoNCE of the last batch without a mask (nat); infinite if diverged."""
 
 
 class PruningArm:
@@ -55,8 +65,8 @@ class PruningArm:
         """Return its mask; none before the onset."""
         if not self.rule or view.context.step < self.arm.onset:
             return Change()
-        own = {"alpha": self.arm.alpha, "generators": self.generators}
-        return Change(self.rule(view.context._replace(**own)), self.arm.pruned_update)
+        context = view.context._replace(alpha=self.arm.alpha, generators=self.generators)
+        return Change(self.rule(context), self.arm.pruned_update)
 
     def after(self, state: TrainState) -> TrainState:
         """Return the state as it is."""
@@ -64,12 +74,11 @@ class PruningArm:
 
 
 class Trajectories:
-    """Recorder of metrics, and of the neurons' history where it is wanted."""
+    """Recorder of metrics, of the encoders at T, and of the neurons' history where it is wanted."""
 
     def __init__(self, source: PairSource, data: Data, training: Training, labels: list[str]):
         self.source, self.config, self.d, self.step = source, training, data.d, 0
-        self.T = training.T
-        self.wanted, self.with_history = set(log_spaced(training.T)), training.history
+        self.recorded_steps = set(log_spaced(training.T))
         S, m, _ = source.weights.shape
         size = S, 2 * training.history, m, source.directions.shape[-1] + 2
         ends = torch.full(size, torch.nan, device=source.weights.device)
@@ -77,33 +86,31 @@ class Trajectories:
         self.history: dict[str, list[Tensor]] = {label: [ends[:, :0]] for label in labels}
         self.reached = dict.fromkeys(labels, (none, ends))  # T2, and the neurons at T1 and T2
         self.encoders: dict[str, TrainedEncoder] = {}
-        self.metrics: dict[int, dict[str, dict[str, Tensor]]] = {}
+        self.metrics: dict[int, dict[str, Metrics]] = {}
 
-    def neurons(self, state: TrainState) -> Tensor:
-        """Return the neurons, (S, m, d + 2)."""
+    def neurons(self, state: TrainState) -> Float[Tensor, "S 1 m q"]:
+        """Return the neurons, as in the history of a `TrainedEncoder`."""
         columns = state.weights.norm(dim=-1, keepdim=True), state.bias[..., None]
-        return torch.cat([matmul(state.weights, self.source.directions), *columns], -1)
+        return torch.cat([matmul(state.weights, self.source.directions), *columns], -1)[:, None]
 
     def before(self, view: View, changes: dict[str, Change]) -> None:
         """Record metrics and neurons; at T, the encoders."""
         context, state = view.context, view.state
-        step = self.step = view.context.step
-        if step not in self.wanted and step != self.T:
+        step = self.step = context.step
+        if step not in self.recorded_steps:
             return
         loss = batch_loss(view.dense, self.config)
-        if step in self.wanted:
-            shared = recorded_metrics(
-                context, loss, infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
-            )
-            neurons = [self.neurons(state)[:, None]] if self.with_history else []
-            for label, change in changes.items():
-                own = shared | overlap_metric(change.mask, context)
-                own |= {"T1": state.T1} if step == self.T else {}
-                self.metrics.setdefault(step, {})[label] = own
-                self.history[label] += neurons
-        if step == self.T:
+        floor = infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
+        shared = recorded_metrics(context, loss, floor)
+        neurons = [self.neurons(state)] if self.config.history else []
+        metrics = self.metrics.setdefault(step, {})
+        for label, change in changes.items():
+            metrics[label] = shared | overlap_metric(change.mask, context)
+            self.history[label] += neurons
+        if step == self.config.T:
             loss = loss.masked_fill(state.diverged, torch.inf)
             for label in changes:
+                metrics[label] |= {"T1": state.T1}
                 T2, ends = self.reached[label]
                 history = torch.cat(self.history[label], 1)
                 self.encoders[label] = TrainedEncoder(
@@ -112,7 +119,7 @@ class Trajectories:
 
     def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
         """Keep the neurons of the step at which stage 1 or stage 2 ends, eq. (61)."""
-        if not self.with_history:
+        if not self.config.history:
             return
         T2, ends = self.reached[labels[0]]
         starting = (before.T1 < 0) & (state.T1 >= 0)
@@ -120,13 +127,15 @@ class Trajectories:
         grown = (norms.square() >= self.d * ends[:, 0, :, -2].square()).any(-1) & (T2 < 0)
         reached = torch.stack([starting, grown], 1)[..., None, None]
         if any_or_gpu(reached):
-            ends = torch.where(reached, self.neurons(state)[:, None], ends)
+            ends = torch.where(reached, self.neurons(state), ends)
             T2 = torch.where(grown, self.step + 1, T2)
             self.reached |= dict.fromkeys(labels, (T2, ends))
 
 
-def recorded_metrics(context: PruningContext, loss: Tensor, floor: Tensor) -> dict[str, Tensor]:
-    """Return the metrics of a recorded step that do not depend on the mask, (S,) each."""
+def recorded_metrics(
+    context: PruningContext, loss: Float[Tensor, " S"], floor: Float[Tensor, " S"]
+) -> Metrics:
+    """Return the metrics of a recorded step that do not depend on the mask."""
     norms = context.weights.norm(dim=-1)
     means = {"weight_norm": norms.mean(-1), "bias_share": (context.bias / norms).mean(-1)}
     return (
@@ -136,7 +145,9 @@ def recorded_metrics(context: PruningContext, loss: Tensor, floor: Tensor) -> di
     )
 
 
-def overlap_metric(mask: Tensor | None, context: PruningContext) -> dict[str, Tensor]:
+def overlap_metric(
+    mask: Bool[Tensor, "S m"] | Bool[Tensor, "S m p"] | None, context: PruningContext
+) -> Metrics:
     """Return the fraction of a mask in neurons of the minority; nothing without a mask."""
     if mask is None:
         return {}
@@ -152,21 +163,18 @@ def pretrain(
     arms: list[Arm],
     sigma: float,
     seeds: list[int],
-    train: Tensor,
+    latents: Int[Tensor, "S N 2 L d"],
     label: str = "pretrain",
-    weights: Tensor | None = None,
+    weights: Float[Tensor, "S m p"] | None = None,
 ) -> tuple[dict[str, TrainedEncoder], list[dict]]:
-    """Train every arm of one cell on the same tokens; an arm does not depend on the others.
-
-    train (S, N, 2, L, d), weights (S, m, p).
-    """
+    """Train every arm of one cell on the same tokens; an arm does not depend on the others."""
     if kind == "reduced" and (wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]):
         raise RarefeatError(
             f"arms: {wrong[0]} masks single weights in R^d1, got simulator: reduced;"
             " set simulator: direct"
         )
     encoders, recorded = train_arms(
-        namespace, kind, data, training, arms, sigma, seeds, train, label, weights
+        namespace, kind, data, training, arms, sigma, seeds, latents, label, weights
     )
     trajectory = [
         {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
@@ -182,8 +190,17 @@ def pretrain(
 
 
 def train_arms(
-    namespace, kind, data, training, arms, sigma, seeds, latents, label="train", weights=None
-) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, dict[str, Tensor]]]]:
+    namespace: str,
+    kind: Literal["direct", "reduced"],
+    data: Data,
+    training: Training,
+    arms: list[Arm],
+    sigma: float,
+    seeds: list[int],
+    latents: Int[Tensor, "S N 2 L d"],
+    label: str,
+    weights: Float[Tensor, "S m p"] | None = None,
+) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, Metrics]]]:
     """Train as `pretrain` does, without waiting for the GPU: encoders and metrics stay there."""
     source = PairSource(namespace, kind, data, training, sigma, seeds, latents, weights)
     recorder = Trajectories(source, data, training, [arm.label for arm in arms])

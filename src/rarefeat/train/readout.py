@@ -9,6 +9,7 @@ Axes: S replicas, n samples, m outputs, d features.
 import math
 
 import torch
+from jaxtyping import Float, Num
 from torch import Tensor
 
 from rarefeat.model.neurons import absolute_cosines
@@ -21,10 +22,11 @@ PAIRS_STREAM, NOISE_STREAM, SHUFFLE_STREAM = "readout", "readout noise", "readou
 """Random streams of the test set, its noise, and the control."""
 
 
-def ridge_r2(inputs: Tensor, targets: Tensor, n_fit: int) -> Tensor:
-    """Fit a ridge regression with intercept on the first samples, and test it on the others.
-
-    inputs (n, m), targets (n, d) -> (d,).
+def ridge_r2(
+    inputs: Float[Tensor, "n m"], targets: Num[Tensor, "n d"], n_fit: int
+) -> Float[Tensor, " d"]:
+    """Compute R^2 on the later samples of a ridge regression with intercept that the first ones
+    fit.
     """
     x, y = inputs.double(), targets.double()
     if not x.isfinite().all():
@@ -38,10 +40,11 @@ def ridge_r2(inputs: Tensor, targets: Tensor, n_fit: int) -> Tensor:
     return 1 - residual.square().mean(0) / y[n_fit:].var(0, correction=0)
 
 
-def effective_rank(embeddings: Tensor) -> float:
-    """Compute the exponential of the entropy of normalised singular values of embeddings.
+def effective_rank(embeddings: Float[Tensor, "n m"]) -> float:
+    """Compute the exponential of the entropy of the singular values, as shares, of centred
+    embeddings.
 
-    embeddings (n, m). Roy & Vetterli 2007; RankMe, Garrido et al. 2023.
+    Roy & Vetterli 2007; RankMe (Garrido et al. 2023) takes off no mean.
     """
     centred = embeddings.double() - embeddings.double().mean(0)
     if not centred.isfinite().all() or not centred.any():
@@ -52,10 +55,7 @@ def effective_rank(embeddings: Tensor) -> float:
 
 
 def test_pairs(source: PairSource, n: int) -> Pairs:
-    """Draw the balanced test pairs of each replica.
-
-    Random stream: "readout".
-    """
+    """Draw the balanced test pairs of each replica, from the stream "readout"."""
     sources = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
     return draw_pairs(source.test_law, n, source.probability(), source.data.L, sources)
 
@@ -66,7 +66,7 @@ def measure_learners(
     learner: Learner,
     source: PairSource,
 ) -> list[dict]:
-    """Measure every replica of a learner.
+    """Return a row for each seed and feature.
 
     Random streams: "readout", "readout noise" and "readout shuffle".
     """

@@ -1,9 +1,10 @@
 """Training step of the contrastive encoder for S replicas: eq. (1)-(5), Algorithm 1.
 
-A training is a loop over `forward`, `apply_mask`, `loss_gradient` and `apply_step`. The caller
-draws the tokens, chooses the mask, and records the state before and after; nothing here records.
+The loop (loop.py) calls `forward`, `apply_mask`, `loss_gradient` and `apply_step`. The caller draws
+the tokens, chooses the mask, and records the state before and after; nothing here records.
 Axes: S replicas, n samples (2 K or 3 K of a batch of K positive pairs), L tokens, P coordinates of
-a token, m neurons, p coordinates of a weight. Equations are those of imbalance_and_pruning.
+a token, m neurons, p coordinates of a weight, d features. Equations are those of
+imbalance_and_pruning.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rarefeat.model.bias import BiasContext, BiasRule, is_stage_one_over
@@ -36,6 +38,8 @@ Large enough to share the overhead of each call, and small enough for the cache.
 
 Gradient = Literal["unmasked", "masked_keys", "straight_through"]
 """What the gradient sees of a mask: the logits alone, eq. (5); the keys too; or all of it."""
+StageOneEnd = Literal["eq34"] | int
+"""Stage 1 ends by eq. (34), or with a step."""
 
 
 class StepConfig(Protocol):
@@ -47,21 +51,21 @@ class StepConfig(Protocol):
     """Temperature."""
     eta: float
     """Learning rate."""
-    lambda_: float | Tensor
-    """Weight decay: one number for all replicas, or a tensor of shape (S, 1, 1)."""
+    lambda_: float | Float[Tensor, "S 1 1"]
+    """Weight decay of all replicas, or of each."""
 
 
 class TrainState(NamedTuple):
     """State of S replicas between two steps."""
 
-    weights: Tensor
-    """Weights w_i in the coordinates of the simulator, of shape (S, m, p)."""
-    bias: Tensor
-    """Biases b_i, of shape (S, m)."""
-    T1: Tensor
-    """Step that ended stage 1, of shape (S,); -1 while stage 1 lasts."""
-    diverged: Tensor
-    """Whether a neuron would have exceeded `MAX_NORM`, bool (S,).
+    weights: Float[Tensor, "S m p"]
+    """Weights w_i in the coordinates of the simulator."""
+    bias: Float[Tensor, "S m"]
+    """Biases b_i."""
+    T1: Int[Tensor, " S"]
+    """Step that ended stage 1; -1 while stage 1 lasts."""
+    diverged: Bool[Tensor, " S"]
+    """Whether a neuron would have exceeded `MAX_NORM`.
 
     Such a step is not taken, so that the weights of a diverged replica may look normal.
     """
@@ -70,56 +74,45 @@ class TrainState(NamedTuple):
 class ForwardOutput(NamedTuple):
     """Output of a network for a batch: K first views, K second ones and maybe K negatives."""
 
-    pre: Tensor
-    """Pre-activations, of shape (S, 2 K or 3 K, L, m)."""
-    f: Tensor
-    """Embeddings, of shape (S, 2 K or 3 K, m)."""
+    pre: Float[Tensor, "S n L m"]
+    """Pre-activations."""
+    f: Float[Tensor, "S n m"]
+    """Embeddings."""
 
-    def views(self, K: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return f(X), f(Y) and the embeddings of separate negatives, of shape (S, K, m) each.
-
-        The negatives are None where the batch has none of their own.
-        """
+    def views(
+        self, K: int
+    ) -> tuple[Float[Tensor, "S K m"], Float[Tensor, "S K m"], Float[Tensor, "S K m"] | None]:
+        """Return f(X), f(Y) and the embeddings of negatives, None where the batch has none."""
         f_x, f_y, *others = self.f.split(K, dim=1)
         return f_x, f_y, others[0] if others else None
 
 
-def initial_state(weights: Tensor) -> TrainState:
-    """Return the state before the first step.
-
-    weights (S, m, p).
-    """
+def initial_state(weights: Float[Tensor, "S m p"]) -> TrainState:
+    """Return the state before the first step, without a bias."""
     S, m, _ = weights.shape
     device = weights.device
-    none = torch.full((S,), -1, device=device)
     return TrainState(
         weights,
         torch.zeros(S, m, device=device),
-        none,
+        torch.full((S,), -1, device=device),
         torch.zeros(S, dtype=torch.bool, device=device),
     )
 
 
-def forward(attended: Tensor, state: TrainState) -> ForwardOutput:
-    """Compute pre-activations and embeddings of the dense (unmasked) network, eq. (4).
-
-    attended (S, n, L, P).
-    """
+def forward(attended: Float[Tensor, "S n L P"], state: TrainState) -> ForwardOutput:
+    """Compute pre-activations and embeddings of the dense (unmasked) network, eq. (4)."""
     pre = pre_activations(attended, state.weights)
     return ForwardOutput(pre, embed(pre, state.bias))
 
 
 def apply_mask(
     dense: ForwardOutput,
-    mask: Tensor,
-    attended: Tensor,
+    mask: Bool[Tensor, "S m"] | Bool[Tensor, "S m p"],
+    attended: Float[Tensor, "S n L P"],
     state: TrainState,
     gradient: Gradient = "unmasked",
 ) -> ForwardOutput:
-    """Compute the output of the network with pruned neurons or weights removed.
-
-    mask (S, m) or (S, m, p), attended (S, n, L, P).
-    """
+    """Compute the output of the network with pruned neurons or weights removed."""
     if mask.dim() > 2:
         return forward(attended, state._replace(weights=state.weights.masked_fill(mask, 0.0)))
     pre = (
@@ -130,11 +123,8 @@ def apply_mask(
     return ForwardOutput(pre, dense.f.masked_fill(mask[:, None], 0.0))
 
 
-def batch_loss(output: ForwardOutput, config: StepConfig) -> Tensor:
-    """Compute InfoNCE of the batch, eq. (1) without the l2 term.
-
-    -> (S,).
-    """
+def batch_loss(output: ForwardOutput, config: StepConfig) -> Float[Tensor, " S"]:
+    """Compute InfoNCE of the batch (nat), eq. (1) without the l2 term."""
     f_x, f_y, negatives = output.views(config.K)
     return infonce(f_x, f_y, config.tau, negatives)
 
@@ -142,29 +132,24 @@ def batch_loss(output: ForwardOutput, config: StepConfig) -> Tensor:
 class LossGradient(NamedTuple):
     """Gradient of the loss of a batch."""
 
-    coefficients: Tensor
-    """Coefficients c of shape (S, K, L, m).
-
-    d loss / d w_i is the sum of c_i z over the anchors' attended tokens z.
-    """
-    bias: Callable[[], Tensor]
-    """Computes d loss / d b_i, of shape (S, m), for the rules that need it."""
+    coefficients: Float[Tensor, "S K L m"]
+    """Coefficients c: d loss / d w_i is the sum of c_i z over the anchors' attended tokens z."""
+    bias: Callable[[], Float[Tensor, "S m"]]
+    """Computes d loss / d b_i, for the rules that need it."""
 
 
 def loss_gradient(
     dense: ForwardOutput,
     masked: ForwardOutput,
-    gate_bias: Tensor,
+    gate_bias: Float[Tensor, "S m"],
     config: StepConfig,
     gradient: Gradient = "unmasked",
-    weights: Tensor | None = None,
+    weights: Float[Tensor, "S K"] | None = None,
 ) -> LossGradient:
-    """Compute the gradient of the batch loss under a pruning mask, eq. (5).
+    """Compute the gradient of the batch loss under a pruning mask, eq. (5) and (19)-(21).
 
-    The masked network always provides the softmax weights. `gradient` selects what else sees the
-    mask.
-
-    gate_bias (S, m), weights (S, K). imbalance_and_pruning, eq. (5), (19)-(21).
+    The masked network always provides the softmax weights; `gradient` selects what else sees the
+    mask. `weights` are those of the pairs.
     """
     f_x, f_y, negatives = masked.views(config.K)
     p = probabilities(f_x, f_y, config.tau, negatives)
@@ -181,18 +166,15 @@ def apply_step(
     simulator: Simulator,
     state: TrainState,
     gradient: LossGradient,
-    attended: Tensor,
+    attended: Float[Tensor, "S n L P"],
     config: StepConfig,
-    stage_one_end: Literal["eq34"] | int,
+    stage_one_end: StageOneEnd,
     bias_rule: BiasRule,
     step: int,
-    complement_draw: Tensor | None = None,
+    complement_draw: Float[Tensor, "S m q"] | None = None,
     after_descent: Callable[[Tensor], Tensor] | None = None,
 ) -> TrainState:
-    """Take one training step: weight update with decay, end of stage 1, bias rule.
-
-    attended (S, n, L, P).
-    """
+    """Take a step: W <- (1 - eta lambda) W - eta gradient, then the end of stage 1 and the bias."""
     decay = torch.as_tensor(1 - config.eta * config.lambda_, dtype=state.weights.dtype)
     weights = simulator.descend(
         state.weights,
@@ -209,18 +191,33 @@ def apply_step(
     if any_or_gpu(stopped):
         weights = torch.where(stopped[:, None, None], state.weights, weights)
         norms = weights.norm(dim=-1)
-    T1 = state.T1
-    if any_or_gpu(T1 < 0):
-        over = (
-            is_stage_one_over(feature_share(weights, simulator.dictionary))
-            if stage_one_end == "eq34"
-            else step + 1 >= stage_one_end
-        )
-        T1 = torch.where((T1 < 0) & over, step + 1, T1)
+    T1 = end_stage_one(state.T1, weights, simulator.dictionary, stage_one_end, step + 1)
     bias = bias_rule(BiasContext(state.bias, state.weights, norms, T1, step + 1, gradient.bias))
     return TrainState(
         weights, bias, T1, state.diverged | stopped | ~(bias.abs() <= MAX_NORM).all(-1)
     )
+
+
+def end_stage_one(
+    T1: Int[Tensor, " S"],
+    weights: Float[Tensor, "S m p"],
+    dictionary: Float[Tensor, "S p d"],
+    stage_one_end: StageOneEnd,
+    step: int,
+) -> Int[Tensor, " S"]:
+    """Return T1, which is `step` where stage 1 has just ended."""
+    if not any_or_gpu(T1 < 0):
+        return T1
+    over = (
+        is_stage_one_over(feature_share(weights, dictionary))
+        if stage_one_end == "eq34"
+        else step >= stage_one_end
+    )
+    return torch.where((T1 < 0) & over, step, T1)
+
+
+Sampler = Callable[[Float[Tensor, "S n L d"], float, Generators], Float[Tensor, "S N L P"]]
+"""Draws tokens from latents, sigma, and the sources of the noise."""
 
 
 class Kernel(NamedTuple):
@@ -228,11 +225,8 @@ class Kernel(NamedTuple):
 
     simulator: Simulator
     """Simulator to pass to `apply_step`."""
-    attended_tokens: Callable[[Tensor, float, Generators], Tensor]
-    """Draws attended tokens of shape (S, n, L, P).
-
-    Arguments: latents of shape (S, n, L, d), sigma, and the sources of the noise.
-    """
+    attended_tokens: Sampler
+    """Draws attended tokens."""
     forward: Callable[[Tensor, TrainState], ForwardOutput]
     """See `forward`."""
     loss_gradient: Callable[..., LossGradient]
@@ -242,14 +236,13 @@ class Kernel(NamedTuple):
 def make_kernel(
     name: Literal["auto", "torch", "native"],
     simulator: Simulator,
-    sample_tokens: Callable[[Tensor, float, Generators], Tensor],
+    sample_tokens: Sampler,
     scale: float = 1.0,
 ) -> Kernel:
-    """Choose the functions of a training step.
+    """Choose the functions of a training step; native ones round otherwise than torch.
 
-    Native functions serve the reduced simulator on a CPU with at least as many dimensions beyond
-    the span as neurons, and round otherwise than torch.
-    Everything else trains in torch.
+    They serve the reduced simulator on a CPU with at least as many dimensions beyond the span as
+    neurons. `scale` is that of the attention's logits.
     """
     # With fewer dimensions beyond the span than neurons the factors of a step are singular, which
     # only torch's are made for.
@@ -264,7 +257,9 @@ def make_kernel(
 
         return make_native_kernel(simulator, scale)
 
-    def attended_tokens(latents: Tensor, sigma: float, generators: Generators) -> Tensor:
+    def attended_tokens(
+        latents: Float[Tensor, "S n L d"], sigma: float, generators: Generators
+    ) -> Float[Tensor, "S N L P"]:
         return attend(sample_tokens(latents, sigma, generators), scale)
 
     return Kernel(simulator, attended_tokens, forward, loss_gradient)

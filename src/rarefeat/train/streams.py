@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -15,8 +16,20 @@ from rarefeat.workflow.config.model import Data, Training
 class PairStream(IterableDataset):
     """An endless stream of batches (first views, second views, features).
 
-    Tokens are float (K, L, d1) each, features (K, d). It begins anew with each iterator. A worker
-    of a DataLoader has draws of its own; use `batch_size=None`, since batches are drawn whole.
+    It begins anew with each iterator. A worker of a DataLoader has draws of its own; use
+    `batch_size=None`, since batches are drawn whole.
+
+    Attributes
+    ----------
+    dictionary : float Tensor of shape (d1, d)
+        Features as columns.
+
+    Yields
+    ------
+    first_views, second_views : float Tensor of shape (K, L, d1)
+        Tokens of both views of K positive pairs.
+    features : float Tensor of shape (K, d)
+        Features of the samples.
     """
 
     def __init__(
@@ -33,9 +46,10 @@ class PairStream(IterableDataset):
         self.eps_min = eps_min
         source = PairSource(*self.settings)
         self.dictionary = source.simulator.dictionary[0]
-        """Features as columns, of shape (d1, d)."""
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def __iter__(
+        self,
+    ) -> Iterator[tuple[Float[Tensor, "K L d1"], Float[Tensor, "K L d1"], Float[Tensor, "K d"]]]:
         """Yield batches, without end."""
         namespace, *others = self.settings
         worker = get_worker_info()

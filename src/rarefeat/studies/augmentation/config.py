@@ -21,9 +21,8 @@ class Supervised(Section):
 
 
 class ImageViews(Section):
-    """An image study, dense on balanced images, under several kinds of augmentation.
-
-    They share their draws.
+    """An image study, dense on balanced images, under several kinds of augmentation with shared
+    draws.
     """
 
     study: ImageStudy = Field(description="the image study, apart from its augmentation")

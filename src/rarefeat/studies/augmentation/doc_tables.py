@@ -26,9 +26,8 @@ def means(table: pd.DataFrame, keys: list[str], value: str) -> pd.DataFrame:
 
 
 def augmentation(table: pd.DataFrame) -> pd.DataFrame:
-    """Return every quantity of the page by study, of the dense arm at equal frequencies.
-
-    Heads have the most labels.
+    """Return every quantity of the page by study, of the dense arm at equal frequencies, with heads
+    of the most labels.
     """
     labels = table["labels"].isin([0, table["labels"].max()])
     chosen = (

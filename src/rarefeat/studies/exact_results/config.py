@@ -38,7 +38,7 @@ class Result(Section):
 
 
 class LoopedProblem(Section):
-    """Section 8.6."""
+    """The regression problems of section 8.6."""
 
     d: int = Field(ge=2, description="dimension d")
     T: int = Field(ge=5, description="loops T")
@@ -64,7 +64,7 @@ class LoopedTransformer(Result):
 
 
 class AttentionProblem(Section):
-    """Section 5.4."""
+    """The prompts of section 5.4, in pretraining and in evaluation."""
 
     d: int = Field(ge=2, description="dimension d")
     decay: float = Field(
@@ -199,7 +199,7 @@ class ModularAddition(Result):
 
 
 class DigitProblem(Section):
-    """A.7.4 on scikit-learn's digits."""
+    """The network and training of A.7.4, on scikit-learn's digits."""
 
     m: int = Field(ge=2, description="neurons m")
     steps: int = Field(ge=1, description="steps of training")
@@ -221,7 +221,7 @@ class DigitNeurons(Result):
 
 
 class NuclearProblem(Section):
-    """Section 6.3.1."""
+    """The two-dimensional example of section 6.3.1."""
 
     penalty: Distinct[Annotated[float, Field(ge=0)]] = Field(
         min_length=1, description="lambda of the nuclear norm; 0 for ERM"

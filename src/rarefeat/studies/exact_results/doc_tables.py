@@ -10,9 +10,8 @@ LAST = {"modular_addition", "digit_neurons"}
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary without trajectories.
-
-    Of trainings the end, of loops none but the extremes over all of them.
+    """Return the summary without its courses: the end of trainings, and the extremes over all
+    loops.
     """
     steps = table["result"].isin(LAST)
     last = table["at"] == table.groupby(["result", "setting"])["at"].transform("max")

@@ -21,9 +21,8 @@ EVERY = 5
 
 
 def attention(Z: Tensor) -> Tensor:
-    """Return linear attention with a causal mask, (..., n + 1, d + 1) -> the same shape.
-
-    Definition 8.6, Q = I, P = diag(1, 0).
+    """Return linear attention with a causal mask (Definition 8.6, Q = I, P = diag(1, 0)), (..., n +
+    1, d + 1) -> the same shape.
     """
     mask = torch.zeros(Z.shape[-2], Z.shape[-2], dtype=Z.dtype)
     mask[-1, :-1] = 1
@@ -33,9 +32,8 @@ def attention(Z: Tensor) -> Tensor:
 
 
 def looped_transformer_outputs(X: Tensor, y: Tensor, alpha: Tensor, eta: Tensor, T: int) -> Tensor:
-    """Return the output of the transformer after each number of loops, from q = 0.
-
-    Definitions 8.5 and 8.7.
+    """Return the output of the transformer after each number of loops, from q = 0 (Definitions 8.5
+    and 8.7).
 
     X (B, n, d), y (B, n), alpha (B,), eta (B,) -> (B, T + 1, d).
     """
@@ -76,9 +74,9 @@ def spectrum(X: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
 def log_decay(values: Tensor, components: Tensor, T: int, power: int) -> Tensor:
     """Return the log of the sum over i of components_i (1 - lambda_i / L)^(power t), by t.
 
-    What is left of an error after t loops with eta = 1 / L: for power 2 |theta^(t) - theta*|^2 /
-    |theta^(0) - theta*|^2, for 1 |<out, theta*> - alpha| / |alpha| of Theorem 8.16, where |theta*|
-    = 1. Logarithms are summed, so that rounding has no part.
+    It is what is left of an error after t loops with eta = 1 / L: for power 2 |theta^(t) -
+    theta*|^2 / |theta^(0) - theta*|^2, for 1 |<out, theta*> - alpha| / |alpha| of Theorem 8.16,
+    where |theta*| = 1. Logarithms are summed, so that rounding has no part.
 
     values (B, d), components (B, d) -> (B, T + 1).
     """
@@ -139,7 +137,7 @@ def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> li
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, loop and quantity.

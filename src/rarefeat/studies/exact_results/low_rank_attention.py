@@ -21,19 +21,15 @@ CHUNK = 20_000
 
 
 def optimum(eigenvalues: Tensor, N: int, r: int) -> Tensor:
-    """Return v* of Theorem 5.4.1.
-
-    N / ((N + 1) lambda_i + tr D) for the r largest eigenvalues, which come first.
-
-    eigenvalues (d,) -> (d,).
+    """Return v* = N / ((N + 1) lambda_i + tr D) of Theorem 5.4.1 for the r largest eigenvalues,
+    which come first, (d,) -> (d,).
     """
     full_rank = N / ((N + 1) * eigenvalues + eigenvalues.sum())
     return torch.where(torch.arange(len(eigenvalues)) < r, full_rank, 0.0)
 
 
 def pretraining_loss(U: Tensor, covariance: Tensor, N: int) -> Tensor:
-    """Return the mean of (prediction - label)^2 / 2 in pretraining, for w ~ N(0, I) and u = 1.
-
+    """Return the mean of (prediction - label)^2 / 2 in pretraining, for w ~ N(0, I) and u = 1:
     Lemma 5.1 plus tr(Lambda) / 2.
 
     U (..., d, d), covariance (d, d).
@@ -47,10 +43,11 @@ def pretraining_loss(U: Tensor, covariance: Tensor, N: int) -> Tensor:
 
 
 def evaluation_loss(eigenvalues: Tensor, v: Tensor, w: Tensor, M: int, sigma: float) -> Tensor:
-    """Return the mean of (prediction - label)^2 over prompts of M examples with noisy labels.
+    """Return the mean of (prediction - label)^2 over prompts of M examples with noisy labels
+    (Theorem 5.4.2).
 
-    Theorem 5.4.2. Its s is the part of w in the directions that the attention has, v > 0, and xi
-    the rest.
+    The theorem's s is the part of w in the directions that the attention has, v > 0, and xi the
+    rest.
 
     eigenvalues (d,), v (d,), w (d,).
     """
@@ -178,7 +175,7 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, rank and quantity.

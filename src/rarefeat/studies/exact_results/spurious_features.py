@@ -63,18 +63,17 @@ class SumDistribution(NamedTuple):
 
 
 def feature(gamma: float) -> SumDistribution:
-    """Return D_gamma: uniform on [0, 1] with probability 1/2 + gamma, else on [-1, 0].
+    """Return D_gamma of Lemma E.3: uniform on [0, 1] with probability 1/2 + gamma, else on [-1, 0].
 
-    Lemma E.3. An invariant feature for 1/2.
+    At gamma = 1/2 the feature is invariant.
     """
     middles = (np.arange(-CELLS, CELLS) + 0.5) / CELLS
     return SumDistribution(middles, np.where(middles > 0, 0.5 + gamma, 0.5 - gamma) / CELLS)
 
 
 def summed(law: SumDistribution, n: int) -> SumDistribution:
-    """Return the distribution of the sum of n independent copies, by repeated squaring.
-
-    For n = 0 it is 0.
+    """Return the distribution of the sum of n independent copies, by repeated squaring; the sum of
+    none is 0.
     """
     total, power = SumDistribution(np.zeros(1), np.ones(1)), law
     while n:
@@ -93,9 +92,9 @@ def _plus(one: SumDistribution, other: SumDistribution) -> SumDistribution:
 
 
 def quadrature(law: SumDistribution) -> SumDistribution:
-    """Return Gauss's quadrature of a distribution.
+    """Return Gauss's quadrature of a distribution, NODES values with weights.
 
-    NODES values with weights, by Lanczos and the eigenvalues of the Jacobi matrix.
+    They come from Lanczos and the eigenvalues of the Jacobi matrix.
     """
     support = law.probability > 1e-30
     x, weight = law.values[support], law.probability[support]
@@ -158,9 +157,8 @@ def ridge(instance: Instance) -> Ridge:
 
 
 def tilted(law: SumDistribution, slope: float) -> tuple[SumDistribution, float]:
-    """Return the distribution with probabilities in proportion to p exp(slope x).
-
-    And the logarithm of what they sum to.
+    """Return the distribution with probabilities in proportion to p exp(slope x), and the logarithm
+    of their sum.
     """
     weight = law.probability * np.exp(slope * law.values)
     return SumDistribution(law.values, weight / weight.sum()), math.log(weight.sum())
@@ -239,9 +237,8 @@ def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> fl
 
 
 def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> list[ResultRow]:
-    """Measure the ridge's weights and accuracies on each seed's instance.
-
-    And the cost of one spurious feature under a bound on the rank.
+    """Measure the ridge's weights and accuracies on each seed's instance, and the cost of one
+    spurious feature under a bound on the rank.
     """
     results = []
     for seed in seeds:
@@ -295,7 +292,7 @@ def rows(problem: SpuriousProblem, cell: Cell, draws: str, seeds: list[int]) -> 
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed and quantity.

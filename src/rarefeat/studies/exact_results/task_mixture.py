@@ -95,9 +95,8 @@ def pairs(mixture: Mixture, tasks: Tensor, stream: torch.Generator) -> tuple[Ten
 
 
 def project_to_class(G: Tensor, r: int) -> Tensor:
-    """Return the nearest Gram matrix W^T W of the class.
-
-    |W| <= 1, |W|_F <= sqrt(r), that is 0 <= G <= I and tr G <= r.
+    """Return the nearest Gram matrix G = W^T W with |W| <= 1, |W|_F <= sqrt(r), that is 0 <= G <=
+    I, tr G <= r.
     """
     values, vectors = torch.linalg.eigh((G + G.mT) / 2)
     low, high = 0.0, float((values.max() + 1).clamp_min(1))
@@ -154,11 +153,8 @@ def minimise_contrastive_loss(x: Tensor, other: Tensor, r: int, steps: int = 300
 
 
 def project_to_ball(W: Tensor, centre: Tensor, radius: float) -> Tensor:
-    """Return a matrix with |W| <= 1 and |W - centre|_F <= radius.
-
-    By projecting on each in turn.
-
-    W (k, d), centre (k, d).
+    """Return a matrix with |W| <= 1 and |W - centre|_F <= radius, by projecting on each in turn,
+    (k, d).
     """
     for _ in range(20):
         left, values, right = torch.linalg.svd(W, full_matrices=False)
@@ -171,9 +167,8 @@ def project_to_ball(W: Tensor, centre: Tensor, radius: float) -> Tensor:
 
 
 def fine_tune(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int = 150) -> Tensor:
-    """Return W near `start` that minimises the contrastive loss of pairs of the target task.
-
-    (F.104, F.105), by projected gradient.
+    """Return W near `start` that minimises the contrastive loss of pairs of the target task (F.104,
+    F.105), by projected gradient.
 
     start (k, d), x (n, d), other (n, d).
     """
@@ -190,9 +185,9 @@ def fine_tune(start: Tensor, x: Tensor, other: Tensor, radius: float, steps: int
 def risk(scale: Tensor, m: int, stream: torch.Generator) -> float:
     """Return the mean absolute error of a probe of m labels, over that of answering 0.
 
-    Features are a_j z_j of the target task. The predictor of least norm among those that fit the
-    labels, which is an empirical risk minimiser of F_{phi,t} (F.39) wherever all a_j > 0; the
-    labels are y = u^T z with u uniform on the sphere.
+    Features are a_j z_j of the target task and labels y = u^T z with u uniform on the sphere. The
+    probe is the predictor of least norm among those that fit the labels, which is an empirical risk
+    minimiser of F_{phi,t} (F.39) wherever all a_j > 0.
 
     scale (r,).
     """
@@ -207,10 +202,10 @@ def risk(scale: Tensor, m: int, stream: torch.Generator) -> float:
 def complexity(
     scale: Tensor, s: int, m: int, stream: torch.Generator, draws: int = 4000
 ) -> tuple[float, float]:
-    """Return the Rademacher complexity of F_{phi,t}, simulated and stated.
+    """Return the Rademacher complexity of F_{phi,t}, simulated (F.75) and stated, the leading term
+    of (F.91).
 
-    For a label with equal weight on shared and private features, |u*| = 1, v_{t,1} = v_{t,2} = 1/2;
-    (F.75) by Monte Carlo, and the leading term of (F.91).
+    The label has equal weight on shared and private features, |u*| = 1, v_{t,1} = v_{t,2} = 1/2.
 
     scale (r,).
     """
@@ -306,7 +301,7 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Res
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, place and quantity.

@@ -101,10 +101,10 @@ def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_longer(table: pd.DataFrame) -> pd.DataFrame:
-    """Count the replicas that have learned by COUNTED_STEPS, at each point.
+    """Count the replicas that have learned by COUNTED_STEPS, at each point, with the exact interval
+    of the last fraction.
 
-    With the exact interval of the last fraction, and the median cosine of the replicas that have
-    not learned.
+    The median cosine is that of the replicas that have not learned.
     """
     rows = []
     for cell, group in table.groupby(list(AXES)):

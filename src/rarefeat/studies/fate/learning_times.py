@@ -108,9 +108,8 @@ def coordinates(rows: pd.DataFrame) -> np.ndarray:
 
 
 def regression(rows: pd.DataFrame) -> LogisticRegression | None:
-    """Fit a logistic regression of having learned by T on the regime alone.
-
-    None if all replicas have learned, or none.
+    """Fit a logistic regression of having learned by T on the regime alone; None where all replicas
+    have the same outcome.
     """
     learned = rows["learned_at"].notna()
     return LogisticRegression().fit(coordinates(rows), learned) if learned.nunique() == 2 else None

@@ -19,7 +19,7 @@ def bennett(u: np.ndarray | float) -> np.ndarray | float:
 def exceedance_bound(
     N: np.ndarray | float, q: float, largest: float, margin: float
 ) -> np.ndarray | float:
-    """Bound the probability that the mean of N contributions exceeds its expectation by a margin."""
+    """Bound the probability that a mean of N contributions exceeds its expectation by a margin."""
     return np.exp(-N * q * bennett(margin / (q * largest)))
 
 

@@ -6,7 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from rarefeat.workflow.config.cells import Cell, cell
-from rarefeat.workflow.config.images import Augmentation, ImageData, ImageTraining, Network
+from rarefeat.workflow.config.images import (
+    Augmentation,
+    ImageData,
+    ImageTraining,
+    Network,
+)
 from rarefeat.workflow.config.names import Name, check_name, merge_unique
 from rarefeat.workflow.config.section import Distinct, Section
 from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
@@ -21,9 +26,8 @@ RIDGE = 0.1
 
 
 class EasyData(Section):
-    """Easy samples: two superclasses of k subclasses each, P patches in R^d.
-
-    hong_fine_grained_labels, Definition 4.1 and Appendix B.1.
+    """Easy samples: two superclasses of k subclasses each, P patches in R^d
+    (hong_fine_grained_labels, Definition 4.1 and Appendix B.1).
     """
 
     d: int = Field(
@@ -102,9 +106,8 @@ class Detectors(Section):
 
 
 class Learner(Section):
-    """Network and training: a group of ReLU detectors for each class, summed by its head.
-
-    hong_fine_grained_labels, section 4.2 and Appendix B.2.
+    """Network and training: a group of ReLU detectors for each class, summed by its head
+    (hong_fine_grained_labels, section 4.2 and Appendix B.2).
     """
 
     sigma_0: float = Field(gt=0, description="standard deviation sigma_0 of the initial weights")
@@ -160,9 +163,8 @@ def fine(k: int) -> Labels:
 
 
 class Noise(Section):
-    """Samples of many or loud patches: the noise of their sum exceeds its signal.
-
-    hong_fine_grained_labels, Appendix B.2, remark 3.
+    """Samples of many or loud patches, the noise of whose sum exceeds its signal
+    (hong_fine_grained_labels, Appendix B.2, remark 3).
     """
 
     P: int = Field(ge=2, description="patches P of a sample")
@@ -204,9 +206,8 @@ Pair = Literal["views", "subclass", "superclass"]
 
 
 class ContrastiveSettings(Section):
-    """Training of the contrastive encoder with patches for tokens, and without attention.
-
-    imbalance_and_pruning, eq. (1)-(5).
+    """Training of the contrastive encoder with patches for tokens, and without attention
+    (imbalance_and_pruning, eq. (1)-(5)).
     """
 
     m: int = Field(ge=1, description="number of neurons m")
@@ -667,9 +668,8 @@ class NetworkStudy(ReplicatedStudy):
     """A study of networks by the scalar simulator."""
 
     def by_cell(self) -> dict[Cell, tuple[int, Labels]]:
-        """Return k and labels of every cell.
-
-        Coarse and fine labels at every k, other labels at the primary k.
+        """Return k and labels of every cell: coarse and fine labels at every k, other labels at the
+        primary k.
         """
         section = self.section
         main = [(k, labels) for k in section.k for labels in (COARSE, fine(k))]
@@ -686,9 +686,8 @@ class NetworkStudy(ReplicatedStudy):
         return self.section.training_config(k, labels) | tuned
 
     def measurement_config(self, cell: Cell) -> dict[str, Any]:
-        """Return the job config of the measurement of a cell.
-
-        With every s_dag for coarse and fine labels, and with noise for coarse ones.
+        """Return the job config of a cell's measurement, with every s_dag for coarse and fine
+        labels, and noise for coarse ones.
         """
         section, (k, labels) = self.section, self.by_cell()[cell]
         data = section.data_at(k)

@@ -114,7 +114,7 @@ class CrossingSource:
 
 
 class LogitMask:
-    """An arm of the crossing: a mask of the logits, and a bias that follows the norms from T1 on."""
+    """An arm of the crossing: a mask of the logits, and a bias that follows the norms from T1."""
 
     reads_moments = False
 

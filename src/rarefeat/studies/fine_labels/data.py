@@ -179,10 +179,7 @@ def members(labels: Labels, k: int, n: int) -> Tensor:
 
 
 def superclasses(labels: Labels, k: int, n: int) -> Tensor | None:
-    """Return the superclass of each class, (G,).
-
-    None if classes have samples of both.
-    """
+    """Return the superclass of each class, (G,); None if classes have samples of both."""
     first, second = (half.any(-1) for half in members(labels, k, n).split(k, -1))
     return None if (first & second).any() else second.long()
 

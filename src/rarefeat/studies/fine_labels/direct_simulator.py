@@ -72,9 +72,8 @@ def activations(network: Network, x: Tensor) -> Tensor:
 
 
 def scores(network: Network, activations: Tensor) -> Tensor:
-    """Compute F_c(X), the sum over patches and neurons of c, (n, P, neurons) -> (n, G).
-
-    Eq. (14) with a = 1.
+    """Compute F_c(X) of eq. (14) with a = 1, the sum over patches and neurons of c, (n, P, neurons)
+    -> (n, G).
     """
     summed = activations.sum(1)
     return summed.new_zeros(len(summed), network.classes).index_add_(1, network.owner, summed)
@@ -136,9 +135,8 @@ def train(
 
 
 def summarise(initial: Network, trained: Network, data: EasyData) -> DetectorState:
-    """Return the state of the scalar simulator that describes a network (S = 1).
-
-    For each class and feature, means over the detectors S(v) at t = 0.
+    """Return the state of the scalar simulator that describes a network (S = 1), by means over the
+    detectors S(v) at t = 0.
     """
     features = data.features
     threshold = -initial.bias[0].item()

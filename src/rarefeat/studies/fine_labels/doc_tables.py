@@ -20,9 +20,8 @@ RANGES = {
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Return errors with coarse and with fine labels on easy and hard samples.
-
-    At every number of subclasses and of distracting patches.
+    """Return errors with coarse and with fine labels on easy and hard samples, by subclasses and
+    distracting patches.
     """
     is_coarse = table["labels"] == COARSE
     is_fine = table["labels"] == "subclass-" + table["k"].astype(str)

@@ -126,10 +126,8 @@ def growth(replicas: TrainedReplicas) -> dict[str, Tensor]:
 
 
 def trajectory_rows(replicas: TrainedReplicas) -> list[dict]:
-    """Return a row for each recorded step and seed.
-
-    Mean displacement and bias decrement of common and of subclass detectors, loss, and largest
-    response.
+    """Return mean displacement and bias decrement of common and of subclass detectors, loss and
+    largest response, by recorded step and seed.
     """
     history = replicas.history
     columns = {"loss": history.loss, "response": history.response}

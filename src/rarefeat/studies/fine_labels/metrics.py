@@ -61,17 +61,15 @@ def growth_ratio(displacement: Tensor, detectors: Tensor, features: Tensor) -> T
 
 
 def smallest_detectors(state: DetectorState, features: Tensor) -> Tensor:
-    """Return the smallest |S(v)| on the diagonal, (S,).
-
-    A subclass without a detector, 0, makes an error floor.
+    """Return the smallest |S(v)| on the diagonal, (S,); a subclass without a detector makes an
+    error floor.
     """
     return torch.cat(on_diagonal(state.detectors, features), -1).amin(-1)
 
 
 def bias_over_displacement(state: DetectorState, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute B / A of common and of subclass detectors, (S,) each (Lemma E.7).
-
-    Means over the diagonal, where there are detectors.
+    """Compute B / A of common and of subclass detectors (Lemma E.7), means over the diagonal where
+    there are detectors, (S,) each.
     """
     ratio = torch.where(state.detectors > 0, state.decrement / state.displacement, torch.nan)
     common, subclass = on_diagonal(ratio, features)
@@ -109,9 +107,8 @@ def predicted_hard_error(
 
 
 def off_diagonal_growth(state: DetectorState, features: Tensor) -> Tensor:
-    """Compute the largest growth of a response to a feature that the class has no samples of.
-
-    In comparison with its value at t = 0 (Q7); (S,).
+    """Compute the largest growth since t = 0 of a response to a feature that the class has no
+    samples of (Q7), (S,).
     """
     growth = (state.net_response.clamp(min=0) - state.initial) * state.detectors.sign()
     return growth.masked_fill(features, -torch.inf).amax((-2, -1))
@@ -207,9 +204,10 @@ def patch_sums(data: EasyData, patches: Patches, generators: Generators) -> Tens
 def scores_in_noise(
     state: DetectorState, data: EasyData, patches: Patches, generators: Generators
 ) -> Tensor:
-    """Compute F_c(X) with the response of detectors to the noise along their feature.
+    """Compute F_c(X) with the response of detectors to the noise along their feature, for many or
+    loud patches.
 
-    For samples whose patches are many and loud. Otherwise as `scalar_simulator.scores`.
+    The rest is as in `scalar_simulator.scores`.
 
     -> (S, n, G).
     """

@@ -103,7 +103,8 @@ def initialise(
 def moments(patches: Patches, k: int) -> Tensor:
     """Return the moments of a batch of easy samples, which determine a step.
 
-    For the common and then for the subclass feature: the sum of alpha, and the number of patches.
+    They are the sum of alpha and the number of patches, of the common and then of the subclass
+    feature.
 
     -> (S, 2 k, n / 2 k, 4).
     """

@@ -15,8 +15,7 @@ from rarefeat.studies.fine_labels.config import Detectors, EasyData, Hierarchica
 
 
 def expected_detectors(detectors: Detectors, iota: float) -> float:
-    """Compute E |S(v)|, the neurons that the strongest v-patches switch on by themselves.
-
+    """Compute E |S(v)|, the neurons that the strongest v-patches switch on by themselves:
     Proposition 1 without asymptotics.
     """
     return detectors.m * norm.sf(detectors.threshold / np.sqrt(1 + iota))
@@ -25,7 +24,7 @@ def expected_detectors(detectors: Detectors, iota: float) -> float:
 def first_step_ratio(k: int, classes: str) -> float:
     """Compute subclass over common growth in the first step, in expectation.
 
-    1/k with coarse labels (Theorem D.1), and 2 - 1/k with fine labels.
+    It is 1/k with coarse labels (Theorem D.1), and 2 - 1/k with fine labels.
     """
     return {"coarse": 1 / k, "fine": 2 - 1 / k}[classes]
 
@@ -133,9 +132,9 @@ def fine_floor(P: int, s_star: float) -> float:
 
 
 def distraction(data: HierarchicalData, kappa_b: float) -> float:
-    """Compute R, the response to distractors over that to subclass patches, coarse labels.
+    """Compute R = k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b)), coarse labels.
 
-    R = k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b)).
+    R is the response to distractors over that to subclass patches.
     """
     return (
         data.k

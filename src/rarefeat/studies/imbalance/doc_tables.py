@@ -122,10 +122,10 @@ def convergence(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def fates(grid: pd.DataFrame) -> pd.DataFrame:
-    """Compute the shares of dense replicas by the cosine of their best neuron.
+    """Compute the shares of dense replicas by the cosine of their best neuron, at each point.
 
-    At each point: not aligned with the rare feature, learned, and pure, which is part of learned.
-    The intervals are exact (Clopper and Pearson), and have a width where all replicas agree.
+    They are not aligned with the rare feature, learned, and pure, which is part of learned. The
+    intervals are exact (Clopper and Pearson), and have a width where all replicas agree.
     """
     dense = grid[grid["arm"] == "dense"]
     best = dense["max_alignment"]

@@ -30,9 +30,8 @@ ESTIMATE = ["mean", "ci_low", "ci_high", *PAIRED, "n"]
 
 
 def table2(summary: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
-    """Return accuracy and Delta_20 of the balanced linear probe, and differences to dense.
-
-    With epochs and images of pretraining.
+    """Return accuracy and Delta_20 of the balanced linear probe, differences to dense, and the
+    epochs and images of pretraining.
     """
     keys = list(IMAGE_KEYS)
     sizes = replicas.groupby(keys)[["epochs", "images"]].mean().round().astype(int)
@@ -50,9 +49,10 @@ def table2(summary: pd.DataFrame, replicas: pd.DataFrame) -> pd.DataFrame:
 def beside_dense(
     table: pd.DataFrame, value: str
 ) -> Iterator[tuple[tuple, pd.Series, pd.Series | None]]:
-    """Return the values of each arm by seed with those of dense at the same rho and width.
+    """Return the values of each arm by seed with those of dense on long-tailed images at the same
+    rho and width.
 
-    Dense is that on long-tailed images, and None for itself.
+    Dense itself has None beside it.
     """
     arms = {
         key: arm_values.set_index("seed")[value] for key, arm_values in table.groupby([*IMAGE_KEYS])
@@ -80,9 +80,8 @@ def estimated(values: pd.Series, dense: pd.Series | None, metric: str) -> tuple:
 
 
 def gains(replicas: pd.DataFrame, dataset: str = "CIFAR10-LT") -> pd.DataFrame:
-    """Return every arm under every probe, with its gain over dense.
-
-    With it stands the smallest gain that its class orders could have shown.
+    """Return every arm under every probe, with its gain over dense and the smallest gain that its
+    class orders could have shown.
     """
     rows = []
     for metric in JUDGED:
@@ -117,9 +116,8 @@ def courses(trajectories: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_class(classes: pd.DataFrame) -> pd.DataFrame:
-    """Return the accuracy of the balanced probe on the class of each rank, with the gain.
-
-    With it stands the number of pretraining images of the class.
+    """Return the accuracy of the balanced probe on the class of each rank, with the gain and the
+    class's images in pretraining.
     """
     rows = []
     for rank, at_rank in classes[classes["probe"] == "balanced"].groupby("rank"):
@@ -132,9 +130,8 @@ def by_class(classes: pd.DataFrame) -> pd.DataFrame:
 
 
 def imbalance(replicas: pd.DataFrame) -> pd.DataFrame:
-    """Return the cost of imbalance to dense in a candidate for the regime.
-
-    With it stand the class orders that its spread asks for.
+    """Return the cost of imbalance to dense in a candidate for the regime, with the class orders
+    that its spread asks for.
     """
     metrics = ["balanced_few", "balanced_accuracy", "few_shot_accuracy"]
     rows = [

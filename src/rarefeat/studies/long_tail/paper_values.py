@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 
 class PaperRow(NamedTuple):
-    """A printed row of Table 2, in per cent, with the printed spread where there is one.
-
-    Accuracy and Delta_20 without and with pruning.
+    """A printed row of Table 2: accuracy and Delta_20 without and with pruning, in per cent, with
+    the printed spread.
     """
 
     accuracy: str

@@ -38,10 +38,11 @@ def scores_at_end(*tables: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores_over_regimes(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Return median and range of the AUC of every score over regimes, by bias scale.
+    """Return median and range of the AUC of every score at the last step over regimes, by bias
+    scale.
 
-    At the last step, over d, lambda and eps_min below 1. The value of a regime is the mean over
-    its replicas with a pure neuron; regimes with fewer than MIN_REPLICAS of them are left out.
+    Regimes are those of d, lambda and eps_min below 1. The value of a regime is the mean over its
+    replicas with a pure neuron; regimes with fewer than MIN_REPLICAS of them are left out.
     """
     rows = []
     for table in tables:
@@ -72,9 +73,8 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def changes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the changes of CHANGES from dense by every arm, at every point, with intervals.
-
-    With the number of replicas of the arm that diverged.
+    """Return the changes of CHANGES from dense by every arm, at every point, with intervals and the
+    number of replicas that diverged.
     """
     rows = []
     for (point, eps_min), group in table.groupby(["point", "eps_min"]):
@@ -124,9 +124,8 @@ def law_constants(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def law_errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Return errors of the model in the drawn regimes of the test.
-
-    In all of them, and in the lower, middle and upper third of each parameter.
+    """Return errors of the model in the drawn regimes of the test, all of them and each third of
+    each parameter.
     """
     test = table[table["study"].str.contains("test")]
     rows = [("all", "", *error_row(test))]

@@ -33,7 +33,7 @@ class HiddenBits(Section):
 
 
 class ParityInContext(Section):
-    """Section 5.5."""
+    """The prompts and the search for a smaller norm of section 5.5."""
 
     d: Distinct[Annotated[int, Field(ge=4)]] = Field(
         min_length=1, description="features d, a power of two"
@@ -79,7 +79,7 @@ class Parities(TwoLayerTraining):
 
 
 class GradientFeatures(Section):
-    """Chapter 3."""
+    """The mixtures and sums of parities of chapter 3."""
 
     gaussians: dict[Name, Gaussians] = Field(description="mixtures of Gaussians by name")
     parities: dict[Name, Parities] = Field(description="sums of parities by name")

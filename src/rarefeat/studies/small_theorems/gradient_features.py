@@ -81,7 +81,7 @@ def initial_network(law: TwoLayerTraining, stream: torch.Generator) -> Network:
 def descend(network: Network, x: Tensor, y: Tensor, rate: float, decay: float) -> Network:
     """Return the network after a step on the hinge loss of a batch.
 
-    x, y (n, d).
+    x (n, d), y (n,).
     """
     hidden = network.hidden(x)
     slope = -y * (y * (hidden @ network.a) < 1) / len(y)
@@ -110,7 +110,7 @@ def frozen_error(network: Network, law: TwoLayerTraining, test: tuple, stream) -
 def stated_loss(law: TwoLayerTraining, x: Tensor, y: Tensor) -> Tensor:
     """Return the hinge loss of the network g* of Lemmas 3.17 (tau = 8) and 3.21.
 
-    x, y (n, d).
+    x (n, d), y (n,).
     """
     along = x @ features(law).mT
     if isinstance(law, Gaussians):

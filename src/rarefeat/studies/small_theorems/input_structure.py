@@ -51,7 +51,7 @@ def train_teacher(
 ) -> QuadraticNetwork:
     """Train the teacher on the digits, regularised on the other inputs (Algorithm 3).
 
-    x, y (n, 64), others (n, 64).
+    x (n, 64), y (n,), others (n, 64).
     """
     network = QuadraticNetwork(x.shape[1], problem.teacher, stream)
     optimiser = torch.optim.Adam(network.parameters(), lr=problem.lr)

@@ -67,8 +67,8 @@ def population_loss(losses: Tensor, important: Tensor, rate: float) -> Tensor:
 def least_norm(d: int, problem: ParityInContext, stream: torch.Generator) -> Tensor:
     """Return the least squared norm found without any loss, over that of Theorem 5.5.1.
 
-    Descent on the norm and the hinge losses, from the stated heads and from jittered ones; every
-    end is scaled until its smallest margin is 1, so that each is a network without loss.
+    It descends on the norm and the hinge losses, from the stated heads and from jittered ones;
+    every end is scaled until its smallest margin is 1, so that each is a network without loss.
     """
     signs, V = stated_heads(d, int(math.log2(d)))
     jitter = torch.randn(problem.starts, *V.shape, generator=stream, dtype=torch.double)

@@ -72,9 +72,8 @@ def tangent(cosine: pd.Series) -> pd.Series:
 
 
 def improvement(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Compare the median neuron's noise-to-signal ratio after steps 1 and 2.
-
-    The logarithm of the ratio after step 1 over that after step 2.
+    """Compare the median neuron's noise-to-signal ratio after steps 1 and 2, by the logarithm of
+    their quotient.
     """
     one, two = (
         tangent(evidence.values(setting, "network", "median_cosine", step)) for step in (1, 2)
@@ -98,9 +97,8 @@ def pause(
 
 
 def step_one_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Compare the median neuron's noise-to-signal ratio after step 1 with its closed form.
-
-    The logarithm of the ratio over the closed form with beta = 1/2.
+    """Compare the median neuron's noise-to-signal ratio after step 1 with its closed form for beta
+    = 1/2, by the logarithm of their quotient.
     """
     s = evidence.section.settings[setting]
     expected = theory.step_one_cosine(
@@ -144,9 +142,8 @@ def above_the_bound(evidence: ClaimEvidence, setting: str) -> pd.Series:
 
 
 def rare_excess(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Return the logarithm of the rare pattern's relative weight over its closed form.
-
-    After step 2.
+    """Return the logarithm of the rare pattern's relative weight after step 2 over its closed
+    form.
     """
     problem = evidence.section.settings[setting].problem
     expected = theory.rare_pattern_ratio(
@@ -161,10 +158,7 @@ def at_step(arm: str, quantity: str, step: int) -> Measure:
 
 
 def more_than_all(evidence: ClaimEvidence, setting: str) -> pd.Series:
-    """Return how much more 18 neurons lose on the rare pattern's samples than on all.
-
-    Losses are of accuracy.
-    """
+    """Return how much more accuracy 18 neurons lose on the rare pattern's samples than on all."""
     lost = gain("network", "ticket-kink-18", "decisive_accuracy")(evidence, setting)
     return lost - gain("network", "ticket-kink-18")(evidence, setting)
 

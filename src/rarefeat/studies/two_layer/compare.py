@@ -33,10 +33,7 @@ def over_seeds(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
 
 
 def bounds_of(quantity: str) -> tuple[float, float]:
-    """Return the range of a quantity.
-
-    Shares, cosines, what cannot be negative, and all else differ.
-    """
+    """Return the range of a quantity, by whether it is a share, a cosine or cannot be negative."""
     if (
         "accuracy" in quantity
         or quantity.endswith("_share")
@@ -71,9 +68,10 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared(means: pd.DataFrame) -> pd.DataFrame:
-    """Return Tables A.1-A.5 with the summary, for the settings of the summary.
+    """Return Tables A.1-A.5 with the summary, one row per printed number, for the settings of the
+    summary.
 
-    One row per printed number, accuracies as shares.
+    Accuracies are shares.
     """
     printed = pd.DataFrame(
         [{**number._asdict(), "arm": number.arm, "printed": number.share} for number in PRINTED]
@@ -101,9 +99,8 @@ def _printed_cosines(column: str, section: Emergence) -> list[PaperTable]:
 
 
 def initial_cosines(section: Emergence) -> pd.DataFrame:
-    """Return the printed cosines of random features with the closed form.
-
-    At the row's d and at d = 100 (theory.initial_cosine).
+    """Return the printed cosines of random features with the closed form (theory.initial_cosine) at
+    the row's d and at d = 100.
     """
     rows = []
     for number in _printed_cosines("RF", section):
@@ -123,13 +120,12 @@ def initial_cosines(section: Emergence) -> pd.DataFrame:
 
 
 def residues(section: Emergence) -> pd.DataFrame:
-    """Return the printed One Step cosines with the residue that explains each.
+    """Return the printed One Step cosines with the residue of the initial weight that explains
+    each, for parities.
 
-    The residue is of the initial weight. With them is the cosine that Table A.1's residue would
-    give. For parities; see theory.one_step_residue_cosine. `residue_at_100` is the residue if the
-    row had d = 100, and
-    `erased` the cosine of weights that step 1 erases, as Theorem A.20 has it, with balanced
-    classes.
+    With them is the cosine that Table A.1's residue would give (theory.one_step_residue_cosine).
+    `residue_at_100` is the residue if the row had d = 100, and `erased` the cosine of weights that
+    step 1 erases, as Theorem A.20 has it, with balanced classes.
     """
     numbers = [
         number

@@ -266,9 +266,8 @@ class RateSearch(Section):
 
 
 class Emergence(Section):
-    """Tables A.1 to A.6 and the arms and settings that we add to them.
-
-    A study whose cells are settings, each with its own draws.
+    """Tables A.1 to A.6 and the arms and settings that we add to them, each setting a cell with its
+    own draws.
     """
 
     seeds: int = Field(ge=1, description="replicas of every setting")
@@ -342,9 +341,8 @@ class TwoLayer(Emergence):
         return Emergence(**{name: getattr(self, name) for name in Emergence.model_fields})
 
     def searched(self, name: str) -> Setting:
-        """Return a setting as its rates are searched.
-
-        Without those that it has, and without what a search does not look at.
+        """Return a setting as its rates are searched, without those that it has and what a search
+        does not look at.
         """
         first = {rate: values[0] for rate, values in self.rate_search.grid.items()}
         setting = self.settings[name]

@@ -9,9 +9,8 @@ QUANTITIES = ["train_accuracy", "test_accuracy", "cosine"]
 
 
 def beside_printed(table: pd.DataFrame) -> pd.DataFrame:
-    """Return every arm of every setting at the end of training, with its printed table.
-
-    `not printed` where no table has the setting.
+    """Return every arm of every setting at the end of training, with its printed table, or `not
+    printed`.
     """
     last = table["step"] == table.groupby(["setting", "arm"])["step"].transform("max")
     shown = (

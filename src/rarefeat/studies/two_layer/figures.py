@@ -13,7 +13,6 @@ from rarefeat.figures.panels import (
     add_legend,
     finish_figure,
     label_ends,
-    mean_interval,
     panels,
     plot_lines,
 )
@@ -55,9 +54,8 @@ def settings_of(job: Job) -> dict[str, Setting]:
 
 
 def stairs_of(problem: Problem) -> dict[int, float]:
-    """Return the accuracies that a parity's score reaches with 1, 3, ... sign changes.
-
-    Those below 1; none for other labels.
+    """Return the accuracies below 1 that a parity's score reaches with 1, 3, ... sign changes; none
+    for other labels.
     """
     if problem.labels != "parity":
         return {}
@@ -66,9 +64,8 @@ def stairs_of(problem: Problem) -> dict[int, float]:
 
 
 def accuracy_over_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot test accuracy over steps as in Figures 2.1, A.1, A.3, A.5, A.7, A.9.
-
-    With structure above and without below.
+    """Plot test accuracy over steps as in Figures 2.1, A.1, A.3, A.5, A.7, A.9, with structure
+    above and without below.
     """
     settings = settings_of(job)
     rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings")
@@ -107,10 +104,10 @@ def mark_stairs(ax: Axes, stairs: dict[int, float]) -> None:
 
 
 def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot every seed's test accuracy over steps on a logarithmic axis.
+    """Plot every seed's test accuracy over steps on a logarithmic axis, at the first setting.
 
-    A panel for the network and one for the tangent kernel, at the first setting, with the stairs
-    where runs can pause (theory.staircase).
+    The network and the tangent kernel have a panel each, with the stairs where runs can pause
+    (theory.staircase).
     """
     setting, definition = next(iter(settings_of(job).items()))
     rows = tables["two_layer"].query("quantity == 'curve' and setting == @setting and step > 0")
@@ -123,10 +120,6 @@ def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     axes[0, 0].set(ylabel="test accuracy")
     stairs = {"best with one sign change, and with three": SeriesStyle(GREY)}
     return finish_figure(figure, (), stairs, f"each of {seeds_of(rows)}")
-
-
-FAR = 0.1
-"""Distance from the printed value up to which the title counts a point."""
 
 
 def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -148,11 +141,9 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
                 of_column["printed"], mean, errors, elinewidth=0.8,
                 **styles[column].without_line.line,
             )  # fmt: skip
-        far = (rows["mean"] - rows["printed"]).abs() > FAR
         ax.set(
             xlim=(-0.04, 1.06), ylim=(-0.04, 1.06), xlabel=f"{label}, printed",
             ylabel="measured", aspect="equal",
-            title=f"{(~far).sum()} of {len(rows)} within {FAR:g} of the print",
         )  # fmt: skip
     entries = {NAMES[arm]: styles[column].without_line for column, arm in COLUMNS.items()}
     n = int(both["n"].max()) if len(both) else 0
@@ -205,10 +196,10 @@ MARKS = {
 
 
 def neurons(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Plot embeddings of the neurons' cosines by step for one seed.
+    """Plot embeddings of the neurons' cosines by step for one seed (Figures 2.2, A.2, A.4, A.6,
+    A.8, A.10-A.12).
 
-    Figures 2.2, A.2, A.4, A.6, A.8, A.10-A.12. With structure above, and without below where there
-    is such an arm.
+    Rows are with structure above, and without below where there is such an arm.
     """
     (setting,) = settings_of(job)
     pictures = tables["two_layer_pictures"]
@@ -276,29 +267,10 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set(xlabel="neurons kept", title=display_name(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
     entries = {name: looks[score] for score, name in TICKETS.items()}
-    figure.suptitle(summarise_tickets(tickets_only[tickets_only["setting"].isin(list(settings))]))
+    figure.suptitle("A few neurons of the second step, trained alone")
     return finish_figure(
         figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(tickets_only)}", columns=2
     )
-
-
-def summarise_tickets(rows: pd.DataFrame) -> str:
-    """Say in one line which rule is shown to choose better neurons than chance at the fewest."""
-    fewest = rows[rows["size"] == rows["size"].min()]
-    ends = fewest.groupby(["score", "setting"])["value"].apply(mean_interval).unstack()
-    if "random" in ends.index:
-        chance = ends.loc["random"]
-        better = [
-            TICKETS[score]
-            for score in ends.index
-            if all(ends.loc[score, name][0] > chance[name][1] for name in ends.columns)
-        ]
-        if better:
-            return (
-                f"The {fewest['size'].min()} neurons of {' and of '.join(better)} do better than"
-                " random ones"
-            )
-    return "A few neurons of the second step, trained alone"
 
 
 def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:

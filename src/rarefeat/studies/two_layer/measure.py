@@ -76,9 +76,10 @@ def _pictures(
 
 
 def _targets(law: DataDistribution) -> tuple[Tensor, list[str]]:
-    """Return what the pictures show with the neurons: directions and the kind of each.
+    """Return what the pictures show with the neurons, directions and the kind of each.
 
-    Corners with their class for the hypercube, else the labels' direction and its opposite.
+    They are the corners with their class for the hypercube, else the labels' direction and its
+    opposite.
     """
     centres = run_replica.centres(law)
     if law.problem.labels == "hypercube":
@@ -88,7 +89,7 @@ def _targets(law: DataDistribution) -> tuple[Tensor, list[str]]:
     return torch.cat([centres, -centres]), ["target", "opposite"]
 
 
-def measure_two_layer(read: JobInputs, job: Job) -> BlockTables:
+def measure_two_layer(inputs: JobInputs, job: Job) -> BlockTables:
     """Measure a setting and block of seeds.
 
     Config: `setting`; `pictured`, the seed whose neurons are embedded in the plane. Outputs:

@@ -38,9 +38,8 @@ def cosines(neurons: TwoLayerNetwork, relevant: Tensor) -> Tensor:
 
 
 def largest_cosine(neurons: TwoLayerNetwork, relevant: Tensor) -> float:
-    """Return the largest cosine to sum_{j in A} M_j over neurons with w_i != 0 (A.7.1).
-
-    NaN if there is none.
+    """Return the largest cosine to sum_{j in A} M_j over neurons with w_i != 0 (A.7.1); NaN if
+    there is none.
     """
     values = cosines(neurons, relevant)
     values = values[values.isfinite()]

@@ -62,9 +62,8 @@ class HingeGradient(NamedTuple):
 def initial(
     m: int, d: int, D: int, k: int, sigma_a: float, random: torch.Generator
 ) -> TwoLayerNetwork:
-    """Draw the unbiased initialisation of section 2.3.1, for which g = 0.
-
-    m neurons and the same with -a, 2m in all.
+    """Draw the unbiased initialisation of section 2.3.1, for which g = 0: m neurons and the same
+    with -a, 2m in all.
     """
     w = torch.randn(m, d, generator=random) / k
     b = torch.randn(m, generator=random) / k**2

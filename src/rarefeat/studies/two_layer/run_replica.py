@@ -45,9 +45,8 @@ class ReplicaResult(NamedTuple):
 
 
 def recorded(T: int) -> list[int]:
-    """Return the steps at which accuracies are taken.
-
-    Every one up to 4, then some forty on to T.
+    """Return the steps at which accuracies are taken: every one up to 4, then some forty on to
+    T.
     """
     spaced = torch.linspace(0, T, 41).round().int().tolist()
     return sorted({step for step in [*range(5), *spaced] if step <= T})
@@ -205,8 +204,8 @@ def _of_the_neurons(
 def centres(law: DataDistribution) -> Tensor:
     """Return the directions that neurons are compared with, (r, D).
 
-    The corners of the hypercube; else E[y phi~] up to its length. That is sum_{j in A} M_j for
-    counts, and for codes the difference of the classes' mean codes.
+    They are the corners of the hypercube, else E[y phi~] up to its length. That is sum_{j in A} M_j
+    for counts, and for codes the difference of the classes' mean codes.
     """
     problem = law.problem
     if problem.labels == "hypercube":
@@ -286,9 +285,8 @@ def _ntk(
 
 
 def _head(step: int, rescale: bool = False) -> Callable[..., list[MetricRow]]:
-    """Return the procedure that trains heads on the features after a step.
-
-    By stochastic gradient, and by least squares for comparison.
+    """Return the procedure that trains heads on the features after a step, by stochastic gradient
+    and by least squares.
     """
 
     def run_head(

@@ -22,10 +22,10 @@ def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarra
 
 
 def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
-    """Return the best accuracy of a score of the count with at most `changes` sign changes.
+    """Return the best accuracy of a score of the count with at most `changes` sign changes, by
+    dynamic programming over the counts.
 
-    By dynamic programming over the counts: best[s][sign] is the mass classified rightly so far with
-    s changes.
+    best[s][sign] is the mass classified rightly so far with s changes.
 
     probability (k + 1,), labels (k + 1,).
     """
@@ -45,11 +45,11 @@ def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> floa
 def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: float = 0.5) -> float:
     """Return cos(w_i^(1), sum_{j in A} M_j) of a neuron after step 1.
 
-    [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}, for p_o = 1/2 the form [1 + (D - k) /
-    (4 n k beta gamma^2)]^{-1/2}: signal beta gamma / sigma~ on each of k patterns against the
-    sampling error of D - k that are independent of y. beta = 1 gives step 2, where the live neurons
-    are on for every sample. What the population itself puts on patterns outside A (eps_e of Lemma
-    2.6) is left out.
+    It is [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}, for p_o = 1/2 [1 + (D - k) / (4 n
+    k beta gamma^2)]^{-1/2}: signal beta gamma / sigma~ on each of k patterns against the sampling
+    error of D - k that are independent of y. beta = 1 gives step 2, where the live neurons are on
+    for every sample. What the population itself puts on patterns outside A (eps_e of Lemma 2.6) is
+    left out.
     """
     return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
 
@@ -74,11 +74,11 @@ def initial_cosine(d: int, m: int) -> float:
 def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
     """Return the expected largest cosine after step 1 if initial weights are not fully erased.
 
-    For 2m neurons w_i = a_i v + r u_i with a_i ~ N(0, 1), v the unit vector along sum_{j in A} M_j
-    and u_i ~ N(0, I_d). The tangent of the angle to v's complement is (a_i + r g_i) / (r chi_{d-1})
-    = sqrt(1 + r^2) / r times that of an isotropic vector, and of the pair (a_i, -a_i) with one u_i
-    the better one counts, which is |a_i| where r is small against 1: so the largest of m folded
-    values.
+    The 2m neurons are w_i = a_i v + r u_i with a_i ~ N(0, 1), v the unit vector along sum_{j in A}
+    M_j and u_i ~ N(0, I_d). The tangent of the angle to v's complement is (a_i + r g_i) / (r
+    chi_{d-1}) = sqrt(1 + r^2) / r times that of an isotropic vector, and of the pair (a_i, -a_i)
+    with one u_i the better one counts, which is |a_i| where r is small against 1: so the largest of
+    m folded values.
     """
     grow = math.sqrt(1 + residue**2) / residue
     half = (d - 1) / 2
@@ -155,11 +155,11 @@ def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.
 def fixed_feature_bound_mean(
     N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float
 ) -> np.ndarray:
-    """Return the lower bound on the mean hinge loss over all A of size k.
+    """Return the lower bound p_o (1 - B sqrt(N / C(D, k))) on the mean hinge loss over all A of
+    size k.
 
-    The argument of Theorem 2.2 without rounding: the mean is >= p_o (1 - B sqrt(N / C(D, k))).
-    Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's
-    inequality.
+    It is the argument of Theorem 2.2 without rounding. Parities of different A are orthonormal, so
+    that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's inequality.
     """
     return p_o * (1 - np.asarray(B) * np.sqrt(np.asarray(N) / comb(D, k)))
 

@@ -326,23 +326,11 @@ class ImageStudy(Section):
             else self.network
         )
 
-    def images_drawn(self, cell: Cell) -> dict[str, Any]:
-        """Return the config of the images of a cell."""
-        return {"draws": self.draws, "data": self.data, "few_shot": self.probe.few_shot}
-
-    def pretrain_config(self, cell: Cell) -> dict[str, Any]:
-        """Return the config of the training of a cell."""
-        (arm,) = cell.arms
-        keys = ("draws", "data", "augmentation", "training")
-        return {
-            "arm": arm,
-            "network": self.network_of(cell),
-            **{name: getattr(self, name) for name in keys},
-        }
-
-    def probe_config(self, cell: Cell) -> dict[str, Any]:
-        """Return the config of the probe of a cell."""
-        return self.pretrain_config(cell) | {"probe": self.probe}
+    def settings(self, cell: Cell) -> dict[str, Any]:
+        """Return the settings that a cell has, and not its study."""
+        few = {"few_shot": self.probe.few_shot}
+        trained = {"arm": cell.arms[0], "network": self.network_of(cell)} if cell.arms else {}
+        return few | trained
 
     def blocks(self) -> dict[str, list[int]]:
         """Seeds of each job by its name."""

@@ -10,9 +10,8 @@ OTHER = "scikit-learn's digits for MNIST; rate and size of the initial weights a
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """Return a row for each size of the initial weights, at the end of training.
-
-    Before it for the silhouette, too.
+    """Return the clusters at the end of training for each size of the initial weights, and the
+    silhouette also before it.
     """
     rows = []
     for setting in settings(table, "clusters"):

@@ -20,9 +20,8 @@ LOOPS = (10, 20, 50, 100, 200)
 
 
 def measure(table: pd.DataFrame) -> list[Measurement]:
-    """Return a row for each n, and the gap between the smallest and the largest one.
-
-    The gap is for some numbers of loops.
+    """Return the measurements of each n, and at some numbers of loops the gap between the smallest
+    and the largest n.
     """
     rows = []
     sizes = sorted(int(setting.removeprefix("n=")) for setting in settings(table, "kappa"))

@@ -101,9 +101,8 @@ def measure(table: pd.DataFrame) -> list[Measurement]:
 
 
 def errors(table: pd.DataFrame) -> list[Measurement]:
-    """Return errors of even mixtures over those of the target alone.
-
-    Where there are fewer labels than features.
+    """Return the errors of even mixtures over those of the target alone, where labels are fewer
+    than features.
     """
     rows = []
     risks = table[

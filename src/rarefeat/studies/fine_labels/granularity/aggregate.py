@@ -23,9 +23,8 @@ KINDS = {
 
 
 def subtract_baseline(table: pd.DataFrame) -> pd.Series:
-    """Return the error minus that of the baseline, in the order of the rows.
-
-    At the same seed, coarse task, checkpoint and readout.
+    """Return the error minus the baseline's at the same seed, coarse task, checkpoint and readout,
+    in the order of the rows.
     """
     keys = ["superclass", "epoch", "readout", "seed"]
     baseline = table[table["labels"] == BASELINE].set_index(keys)["error"]

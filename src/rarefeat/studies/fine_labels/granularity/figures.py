@@ -27,9 +27,10 @@ LOOKS = {
 
 
 def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw the error minus the baseline's, here and as printed, a row for each kind of labels.
+    """Draw the error minus the baseline's, here and as printed, a row for each kind of labels and a
+    panel for each coarse task.
 
-    A panel for each coarse task. Inputs: `STUDY_summary`, or the published means. Config: none.
+    Inputs: `STUDY_summary`, or the published means. Config: none.
     """
     (table,) = tables.values()
     table = table if "printed" in table else doc_tables.granularity(table)
@@ -55,15 +56,6 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         plot_points(ax, both, "value", "place", LOOKS, order=order, horizontal=True, dodge=0.3)
         draw_zero_line(ax, vertical=True)
         ax.set(title=task, xlabel="error after fine-tuning\nminus the baseline's (points)")
-    figure.suptitle(summarise_directions(rows))
+    figure.suptitle("Error after fine-tuning, by the labels of the pretraining")
     add_legend(figure, LOOKS, f"{INTERVALS}, {n_of(*rows['n'])}")
     return figure
-
-
-def summarise_directions(rows: pd.DataFrame) -> str:
-    """Say in one line how many differences have the sign that the paper prints."""
-    counts = rows["direction"].value_counts()
-    return (
-        f"Of {len(rows)} differences {counts.get('as printed', 0)} have the printed sign,"
-        f" {counts.get('opposite', 0)} the opposite one"
-    )

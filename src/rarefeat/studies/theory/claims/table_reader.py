@@ -109,9 +109,8 @@ class ClaimTableReader:
     def power_law(
         self, claim: str, study: str, x: np.ndarray, sigma: float, curves: pd.DataFrame, few: str
     ) -> Measurement:
-        """Return a measurement of an exponent in eps_min, where the feature is learned.
-
-        Below, a line would run through the step.
+        """Return a measurement of an exponent in eps_min, where the feature is learned: below, a
+        line would run over the step.
 
         x (n,).
         """
