@@ -29,9 +29,9 @@ from rarefeat.workflow.run.launch import SERVER
 # From torch._dynamo on, what a first optimizer, figure as PDF, check of a table and native step
 # import.
 PRELOADED = (
-    "torch", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats", "scipy.optimize",
-    "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model", "kornia",
-    "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
+    "torch", "jaxtyping", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats",
+    "scipy.optimize", "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model",
+    "kornia", "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
     "pandera.backends.pandas.builtin_checks", "numba", "scipy.linalg.cython_blas",
 )  # fmt: skip
 # Libraries count their threads when they are loaded, and a fork would lose all but one.
