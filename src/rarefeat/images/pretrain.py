@@ -62,7 +62,7 @@ class ProbeData(NamedTuple):
 
 
 class LARS(torch.optim.Optimizer):
-    """An optimiser with momentum and layer-wise rates (You et al. 2017).
+    """Momentum with layer-wise rates (You et al. 2017).
 
     Matrices and convolutions have the rate 0.001 ||w|| / ||gradient||. Biases and norms have no
     weight decay and no such rate.
@@ -97,10 +97,7 @@ def pretrain_images(
     augmentation: Augmentation,
     training: ImageTraining,
 ) -> tuple[ImageEncoder, list[dict]]:
-    """Train one replica, from its checkpoint if there is one.
-
-    images (N, 3, H, W).
-    """
+    """Train one replica on images (n, 3, H, W), from its checkpoint if there is one."""
     device, namespace, seed = images.device, run.namespace, run.seed
     layout = torch.channels_last if training.bfloat16 else torch.contiguous_format
     branches = 2 if arm.arm == "self_damaging" else 1
@@ -188,10 +185,7 @@ def rows_of(records: Tensor) -> list[dict]:
 
 
 def view_metrics(encoder: ImageEncoder, x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Compute alignment of two views and uniformity of the first, on the projections.
-
-    x, y (B, 3, H, W).
-    """
+    """Compute alignment of two views and uniformity of the first, on the projections."""
     encoder.eval()
     with torch.no_grad():
         first, second = encoder(x), encoder(y)

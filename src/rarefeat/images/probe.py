@@ -27,10 +27,7 @@ def probe_images(
     encoder: ImageEncoder,
     probe: ImageProbe,
 ) -> dict[str, Tensor]:
-    """Compute the accuracy of each probe on the test images, by class.
-
-    -> (K,).
-    """
+    """Compute the accuracy of each probe on the test images of each class."""
     # The features of an image are extracted once, for all probes.
     pool, pretrain = split["pool"], split["pretrain"]
     needed = torch.cat([pool, pretrain, split["few_shot"]]).unique()

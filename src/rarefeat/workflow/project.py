@@ -59,10 +59,7 @@ PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
 
 
 def check_results_path(folder: str) -> str:
-    """Return the folder of results.
-
-    ValueError for one that Snakemake or a shell would misread, or that holds the project.
-    """
+    """Return the folder of results; ValueError if a shell misreads it, or the project is in it."""
     first = (Path(folder).parts or ("",))[0]
     if first in (*PROJECT_FOLDERS, "", "..") or first[0] in ".-~" or "://" in folder:
         raise ValueError(
@@ -102,10 +99,7 @@ class TopLevelConfig(Section):
 
 @dataclass(frozen=True)
 class Project:
-    """One config and its outputs.
-
-    Names of studies, tables, figures, pages and targets are unique.
-    """
+    """One config and its outputs, of which no two have one name."""
 
     results: str
     sections: Mapping[str, Any]
@@ -234,9 +228,7 @@ class Project:
 
     @cached_property
     def targets(self) -> dict[str, list[str]]:
-        """Files below the folder of results of each target: every kind, every study.
-
-        The claims of every paper.
+        """Files of each target, which is a kind, a study, or the claims of a paper.
 
         A kind has all its outputs; a study its own tables, and the figures and pages that are made
         from these alone.
@@ -316,10 +308,7 @@ class Project:
 
     @property
     def figure_targets(self) -> dict[str, str]:
-        """Figure of each target: its name.
-
-        The number of one of a paper's figures, as figure1.
-        """
+        """Figure of each target, which is its name, or its number in a paper, as figure1."""
         numbered = {
             match[0]: name for name in self.figures if (match := re.match(r"figure\d+(?=_)", name))
         }
@@ -501,10 +490,7 @@ class Project:
         ) + seeds
 
     def check(self) -> "Project":
-        """Return itself; RarefeatError for a name that two things have, or that no path can have.
-
-        For too many seeds.
-        """
+        """Return itself; RarefeatError for a name that is taken or wrong, or for too many seeds."""
         for name, study in self.studies.items():
             try:
                 check_name(getattr(study, "draws", "none"))
@@ -583,10 +569,7 @@ def check_tables(reader: str, names: Iterable[str], tables: Mapping[str, Table])
 
 
 def sort_tables(tables: dict[str, Table]) -> dict[str, Table]:
-    """Return tables so that each comes after those that it is made from.
-
-    RarefeatError where one of these is missing.
-    """
+    """Return tables, each after those that it is made from; RarefeatError if one is missing."""
     ordered: dict[str, Table] = {}
 
     def add(name: str) -> None:
@@ -674,10 +657,7 @@ def parse(raw: dict, *folders: Path) -> Project:
 
 
 def build(merged: dict, raw: dict, *only: str) -> Project:
-    """Return the project of a merged config, or of `only` some study kinds of it.
-
-    An error names the keys of `raw`.
-    """
+    """Return the project of a merged config, or of some kinds; errors name the keys of `raw`."""
     of_kinds = {name: load_kind(name) for name in only} or kinds()
     top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
     shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}
@@ -717,10 +697,10 @@ MERGED = "config.yaml"
 
 
 class PlainDumper(yaml.CSafeDumper):
-    """Writes what stands twice twice."""
+    """A dumper that writes what occurs twice twice, without YAML's anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return that nothing is named by a mark."""
+        """Return True: nothing gets an anchor."""
         return True
 
 
@@ -733,8 +713,8 @@ def write_merged(project: Project) -> None:
 def load_merged(results: str, function: str = "", name: str = "") -> Project:
     """Return the project of the last run in a folder of results.
 
-    Of a job's function and name, only the study kind that it is of, where that is known by name:
-    the import of all thirteen takes longer than a short job.
+    Where a job's function and name tell its study kind, it has this alone: the import of all
+    thirteen takes longer than a short job.
     """
     text = Path(results, MERGED).read_text(encoding="utf-8")
     merged = yaml.load(text, Loader=yaml.CSafeLoader)

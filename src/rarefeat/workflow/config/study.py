@@ -189,12 +189,7 @@ SHARED_TRAINING_KEYS = ("seeds", "first_seed", "seeds_per_block", "data", "train
 
 
 def inherit_defaults(shared: dict, studies: dict) -> dict:
-    """The studies with what holds for all of them.
-
-    Draws of their own name where they say nothing else.
-
-    A study that a later config sets to null is left out.
-    """
+    """Return the studies that are not null with what they share; each draws by its name."""
     return {
         name: {"draws": name} | merge_configs(shared, study) if isinstance(study, dict) else study
         for name, study in studies.items()
