@@ -16,9 +16,9 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
 help:
 	@echo "make TARGET, with CORES=N for N jobs at once (now $(CORES)). Times are of two cores."
-	@echo "  quick        the whole workflow on a tiny grid: a minute"
+	@echo "  quick        four of thirteen kinds of study, on a tiny grid: a minute"
 	@echo "  paper        the paper's figures of 10 seeds: 5 minutes; then of all seeds, and all"
-	@echo "               that is made by default: 100 minutes"
+	@echo "               of these four kinds: 100 minutes"
 	@echo "  claims       the claims of the pruning paper and of Wen and Li (2021), after paper:"
 	@echo "               36 minutes"
 	@echo "  selection    which neurons to prune, at full size: 3 hours"
@@ -72,7 +72,7 @@ BLOCK = (logs/)?[^/]+/[^/]+/([^/]+=[^/]+/)*seeds=[^/]*[.](parquet|log[.]tsv)
 PACK = find "$(RESULTS)" -regextype posix-extended -regex "$(RESULTS)/$(BLOCK)" -printf '%P\n' | \
   sort | tar --create --xz --file "$(KEPT).new" --directory "$(RESULTS)" --mtime @0 --owner 0 \
   --group 0 --files-from - && mv "$(KEPT).new" "$(KEPT)"
-PUBLISH = $(BIN)/python -m rarefeat.report.published_tables
+PUBLISH = $(BIN)/python docs/build/published_tables.py
 photographs: venv
 	while next=$$($(CHOOSE)) || exit 1; test -n "$$next"; do \
 	  if test -e "$(KEPT)"; then \
@@ -131,9 +131,8 @@ lint: venv
 
 # Renders reference/ from the code, and studies/ and the README from docs/templates and docs/tables.
 docs: venv
-	$(BIN)/python -m rarefeat.report.reference
-	$(BIN)/python -m rarefeat.report.api_reference
-	$(BIN)/python -m rarefeat.report.pages
+	$(BIN)/python docs/build/reference.py
+	$(BIN)/python docs/build/pages.py
 
 # The documentation as a site, in site/. Warnings are errors.
 site: venv

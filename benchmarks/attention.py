@@ -27,11 +27,11 @@ from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
 from rarefeat.model.thresholds import PURE_COSINE
-from rarefeat.report.published_tables import PublishedTables, commit
 from rarefeat.stages import pretrain as stage
 from rarefeat.statistics import student_interval
 from rarefeat.train.loop import batches
 from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.files.published import PublishedTables, commit
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.metadata import machine, packages
 

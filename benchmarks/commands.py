@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from rarefeat.report.published_tables import PublishedTables
+from rarefeat.workflow.files.published import PublishedTables
 
 BEGUN = re.compile(r"^  Date: (.+)$", re.MULTILINE)
 STAMP = re.compile(r"^\[(\w{3} \w{3} +\d+ [\d:]+ \d{4})\]$", re.MULTILINE)

@@ -30,8 +30,8 @@ from rarefeat.images.bfloat16 import enable_emulation
 from rarefeat.images.network import make_encoder
 from rarefeat.images.pretrain import ProbeData, pretrain_images
 from rarefeat.images.trainer import TrainingRun
-from rarefeat.report.published_tables import PublishedTables, commit
 from rarefeat.workflow.config.images import ImageArm, ImageStudy
+from rarefeat.workflow.files.published import PublishedTables, commit
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.metadata import machine
 

@@ -20,9 +20,9 @@ import torch
 from rarefeat.model.randomness import generator
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
-from rarefeat.report.published_tables import PublishedTables, commit
 from rarefeat.stages import pretrain as stage
 from rarefeat.workflow.config.model import Arm
+from rarefeat.workflow.files.published import PublishedTables, commit
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.metadata import machine, packages
 

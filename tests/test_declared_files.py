@@ -17,7 +17,6 @@ from safetensors import safe_open
 from rarefeat.images import file_schemas as images
 from rarefeat.images import pretrain as image_training
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.report.reference import file_schema_modules, files_page
 from rarefeat.stages import file_schemas as chain
 from rarefeat.studies.augmentation import file_schemas as augmentation
 from rarefeat.studies.augmentation.declaration import SUPERVISE
@@ -25,6 +24,7 @@ from rarefeat.workflow.files.file_schema import FileSchema
 from rarefeat.workflow.files.tensors import write_tensors
 from rarefeat.workflow.project import load
 from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
+from reference import file_schema_modules, files_page
 
 CONFIG = Path(__file__).parents[1] / "config"
 TYPES = {"double": "float64", "large_string": "string"}

@@ -18,5 +18,5 @@ ax = sns.lineplot(
 ax.set(xlabel="training step", ylabel="largest |cos| with the rare feature", ylim=(0, 1.03))
 
 # %%
-# The fraction of these seeds that has a neuron of the rare feature in the end:
-print((runs.table["max_alignment"] > 0.9).mean())
+# The fraction of these seeds that has learned the rare feature in the end:
+print((runs.table["max_alignment"] >= 0.5).mean())

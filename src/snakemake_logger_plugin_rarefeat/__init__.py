@@ -1,8 +1,8 @@
 """The terminal output of `snakemake --logger rarefeat`.
 
 One live bar on a terminal, one line for each finished job elsewhere, and the errors of failed jobs.
-Dry runs and --printshellcmds, --verbose and --debug-dag print Snakemake's own text. A workflow may
-set RAREFEAT_RESULTS, its results folder, and RAREFEAT_TARGETS, the names that it can make.
+A dry run prints each job with its reason. A workflow may set RESULTS, its folder of results, and
+TARGETS, the names that it can make.
 """
 
 import difflib
@@ -10,14 +10,16 @@ import logging
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from tqdm import tqdm
 
 CHATTER = ("Assuming", "Building DAG", "Config file ", "At least one job", "Exiting because")
+PARAMS = "Union of exclusive params before and now across all output: "
+RESULTS, TARGETS = "", []
 RESUME = "run the same command again: finished jobs are kept"
 
 
@@ -38,8 +40,7 @@ def summarise_error(text: str, kind: str) -> str:
     if " in args_to_api\n" in text:  # of the command line or of a file after --configfile
         return f"error: {message.splitlines()[-1]}"
     if missing := re.search(r"No rule to produce (\S+)", text):
-        targets = os.environ.get("RAREFEAT_TARGETS", "").split()
-        near = " or ".join(difflib.get_close_matches(missing[1], targets))
+        near = " or ".join(difflib.get_close_matches(missing[1], TARGETS))
         hint = f"did you mean {near}? " if near else ""
         return f"error: no rule makes {missing[1]}; {hint}snakemake --lt lists the names"
     if nested := re.search(r"^ +WorkflowError:\s+(.+)", text, re.MULTILINE):
@@ -58,6 +59,11 @@ def read_log(paths: Sequence[str]) -> str:
     return next(filter(None, texts), "")
 
 
+def is_older(path: str, time: float) -> bool:
+    """Return whether a file was last written before a time (s), or is not there."""
+    return not os.path.exists(path) or os.path.getmtime(path) < time - 1
+
+
 class LogHandler(LogHandlerBase):
     """Snakemake's log records in few words."""
 
@@ -67,25 +73,17 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         ask = self.common_settings
         self.stream = sys.stdout if ask.stdout else sys.stderr
-        self.native = self.bar = None
-        if ask.dryrun or ask.printshellcmds or ask.verbose or ask.debug_dag:
-            wanted = (ask.quiet, ask.debug_dag, ask.verbose, ask.dryrun, ask.printshellcmds)
-            texts = DefaultFormatter(ask.quiet, ask.show_failed_logs)
-            self.native = ColorizingTextHandler(
-                ask.nocolor, self.stream, texts, DefaultFilter(*wanted)
-            )
+        self.bar = None
         self.jobs: dict[int, tuple[str, float, list[str]]] = {}  # running: name, start, logs
         self.failed: set[int] = set()
-        self.done = self.restored = self.total = 0
+        self.done = self.touched = self.total = 0
         self.started = self.stopped = self.broken = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the text of a record; an error in here does not end the run."""
         event = getattr(record, "event", None)
         try:
-            if self.native is not None:
-                self.native.handle(record)
-            elif event is None:
+            if event is None:
                 self.on_text(str(record.msg), record.levelno)
             elif react := getattr(self, f"on_{event}", None):
                 react(record)
@@ -103,7 +101,9 @@ class LogHandler(LogHandlerBase):
             self.stopped = True
         elif text.startswith("Nothing to be done"):
             self.say(f"nothing to be done: all files are up to date{self.list_products()}")
-        elif (level >= logging.WARNING or not self.started) and not text.startswith(CHATTER):
+        elif text.startswith(CHATTER):
+            return
+        elif self.common_settings.verbose or level >= logging.WARNING or not self.started:
             self.say(text)
 
     def on_run_info(self, record) -> None:
@@ -111,6 +111,8 @@ class LogHandler(LogHandlerBase):
         if self.bar is None and not self.common_settings.quiet:
             self.total = record.stats["total"]
             self.say(f"{count_jobs(self.total)} to run")
+            if self.common_settings.dryrun:
+                return
             plain = not self.stream.isatty() or os.environ.get("TERM") == "dumb"
             style = {"bar_format": "[{n_fmt}/{total_fmt}] |{bar:16}| {desc}", "dynamic_ncols": True}
             self.bar = tqdm(file=self.stream, leave=False, delay=1e-9, disable=plain, **style)
@@ -118,18 +120,33 @@ class LogHandler(LogHandlerBase):
     def on_job_info(self, record) -> None:
         """Note the start of a job."""
         name = format_job(record.rule_name, dict(record.wildcards))
+        if self.common_settings.dryrun:
+            reason = record.reason.replace(PARAMS, "")
+            self.say(f"{name}\n    reason: {textwrap.shorten(reason, 300, placeholder=' ...')}")
+            return
         self.jobs[record.jobid] = name, record.created, list(record.log or [])
         self.on_progress()
+
+    def on_shellcmd(self, record) -> None:
+        """Print the command of a job, where that is asked for."""
+        if self.common_settings.printshellcmds and record.cmd:
+            self.say(f"    {record.cmd}")
+
+    def on_debug_dag(self, record) -> None:
+        """Print how the graph of jobs grows, where that is asked for."""
+        if self.common_settings.debug_dag:
+            self.say(str(record.msg) or f"{record.status} job {record.job}")
 
     def on_job_finished(self, record) -> None:
         """Count a finished job and, where there is no bar, print its line."""
         job = self.jobs.pop(record.job_id, (f"job {record.job_id}", record.created, []))
         name, start, logs = job
         self.failed.discard(record.job_id)
-        restored = read_log(logs).startswith("from the output cache")
-        self.done, self.restored = self.done + 1, self.restored + restored
+        # `snakemake --touch` runs no command, and leaves the logs as they were.
+        touched = any(is_older(path, start) for path in logs)
+        self.done, self.touched = self.done + 1, self.touched + touched
         if self.bar is not None and self.bar.disable:
-            time = "restored" if restored else f"{record.created - start:.1f} s"
+            time = "touched" if touched else f"{record.created - start:.1f} s"
             self.say(f"[{self.done:{len(str(self.total))}}/{self.total}] {name}, {time}")
 
     def on_progress(self, record=None) -> None:
@@ -159,7 +176,7 @@ class LogHandler(LogHandlerBase):
 
     def list_products(self) -> str:
         """Return the folders of results that exist, as the end of a line."""
-        root = Path(os.environ.get("RAREFEAT_RESULTS", os.devnull))
+        root = Path(RESULTS or os.devnull)
         folders = {name: root / name for name in ("tables", "figures", "pages")}
         return "".join(f"; {name}: {path}" for name, path in folders.items() if path.is_dir())
 
@@ -169,12 +186,12 @@ class LogHandler(LogHandlerBase):
         if bar is not None:
             bar.close()
             count = f"{self.done} of {count_jobs(self.total)} done"
-            cached = f", {self.restored} of them from the cache" if self.restored else ""
             if self.stopped:
                 self.say(f"stopped: {count}; {RESUME}")
             elif self.failed or self.broken:
                 failed = f"{len(self.failed)} failed, " if self.failed else ""
                 self.say(f"{failed}{count}; mend the cause and {RESUME}")
             else:
-                self.say(f"done: {count_jobs(self.done)}{cached}{self.list_products()}")
+                done = "touched, not run" if self.touched else "done"
+                self.say(f"{done}: {count_jobs(self.done)}{self.list_products()}")
         super().close()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from claim_error_rates import LAWS, error_rates, estimates_of
 from rarefeat.claims.claim import Claim, Range
 from rarefeat.claims.declarations import ClaimSet
 from rarefeat.claims.estimate import (
@@ -49,8 +50,7 @@ from rarefeat.claims.verdict import (
 )
 from rarefeat.claims.verdict import verdicts as judged
 from rarefeat.errors import RarefeatError
-from rarefeat.report.claim_error_rates import LAWS, error_rates, estimates_of
-from rarefeat.report.published_tables import PublishedTables
+from rarefeat.workflow.files.published import PublishedTables
 
 ABOVE = ("superiority", "above", 0.0, 0.0)
 BELOW = ("superiority", "below", 0.0, 0.0)

@@ -6,8 +6,8 @@ import re
 import pandas as pd
 import pytest
 
-from rarefeat.report.claims_forest import bound_distance, claims_forest, place
-from rarefeat.report.published_tables import FOLDER, PublishedTables
+from claims_forest import bound_distance, claims_forest, place
+from rarefeat.workflow.files.published import FOLDER, PublishedTables
 
 ROW = {
     "estimate": 0.5, "decided_low": 0.4, "decided_high": 0.6, "required_low": 0.0,

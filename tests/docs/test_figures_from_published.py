@@ -6,16 +6,16 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from rarefeat.claims.estimate import Estimate
-from rarefeat.claims.verdict import PAIRED, confidence_bounds
-from rarefeat.report.published_claims import (
+from published_claims import (
     ANEW,
     WAITING,
     all_claims,
     published_claims,
     standard_error_from_interval,
 )
-from rarefeat.report.published_tables import PublishedTables
+from rarefeat.claims.estimate import Estimate
+from rarefeat.claims.verdict import PAIRED, confidence_bounds
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 
 

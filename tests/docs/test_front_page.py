@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from rarefeat.report.front_page import CURRENT, STALE, THUMBNAILS, render_front_page
 from rarefeat.workflow.project import load
+from rarefeat.workflow.report import CURRENT, STALE, THUMBNAILS, render_front_page
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ import pytest
 from markdown_it import MarkdownIt
 
 import rarefeat
+from doc_figures import verdict_mosaic
+from pages import interval, number, pages, single_row, trend_word
+from published_claims import published_claims
 from rarefeat.errors import RarefeatError
-from rarefeat.report import api_reference
-from rarefeat.report.doc_figures import verdict_mosaic
-from rarefeat.report.pages import interval, number, pages, single_row, trend_word
-from rarefeat.report.published_claims import published_claims
-from rarefeat.report.published_tables import FOLDER, PublishedTables, git
-from rarefeat.report.reference import render_reference
+from rarefeat.workflow.files.published import FOLDER, PublishedTables, git
 from rarefeat.workflow.project import load
+from reference import render_reference
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 40_000
@@ -131,12 +130,9 @@ def test_reference_pages_are_up_to_date_with_code():
 
 
 def test_page_of_python_has_every_public_name():
-    assert set(api_reference.MEMBERS) == set(rarefeat.__all__)
-    page = api_reference.api_page()
-    assert page == (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
-    assert "- `eps_min` (float): Frequency of the rare feature" in page
-    assert "### Encoder.sample_pairs" in page
-    assert "&lt;w_i" in page
+    page = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
+    (members,) = re.findall(r"members: \[(.*)\]", page)
+    assert set(members.split(", ")) == set(rarefeat.__all__)
 
 
 def test_published_tables_have_commit_and_run():

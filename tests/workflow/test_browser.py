@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from whole_project import RESULTS, ROOT, run, succeed
 
-from rarefeat.report.front_page import THUMBNAILS
-from rarefeat.report.html_pages import ROWS
 from rarefeat.workflow.files.sealed_files import read_table
+from rarefeat.workflow.pages import ROWS
 from rarefeat.workflow.project import load
+from rarefeat.workflow.report import THUMBNAILS
 
 pytestmark = pytest.mark.browser
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")

@@ -6,9 +6,9 @@ from conftest import make_cells
 from paper_values import MOST_SERIES, check
 from whole_project import RESULTS, ROOT
 
-from rarefeat.report.doc_figures import DOC_FIGURES
-from rarefeat.report.figures_from_published import STUDY_FIGURES, iter_figures
-from rarefeat.report.published_tables import PublishedTables
+from doc_figures import DOC_FIGURES
+from figures_from_published import STUDY_FIGURES, iter_figures
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import read_table
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.cli_helpers import load_function

@@ -102,11 +102,14 @@ def test_mistake_in_a_declaration_is_one_line(clone, name):
 def documented(clone) -> Path:
     """The clone with rendered docs; `make docs publish`, without figures of other studies."""
     script = f"""
+import sys
 from pathlib import Path
-from rarefeat.report import doc_figures, pages, published_tables, reference
+sys.path.insert(0, "docs/build")
+import doc_figures, pages, published_tables, reference
+from rarefeat.workflow.files.published import PublishedTables
 reference.main()
 pages.write_pages()
-run, docs, tables = Path("{RESULTS}"), Path("docs"), published_tables.PublishedTables()
+run, docs, tables = Path("{RESULTS}"), Path("docs"), PublishedTables()
 published_tables.publish(run, tables)
 published_tables.publish_figures(run, docs)
 (docs / "figures/verdicts.svg").write_text(doc_figures.verdict_mosaic(tables))
@@ -118,10 +121,9 @@ pages.write_pages()
 
 
 def test_docs_show_the_study_in_all_indexes(documented):
-    finding = "More samples change the accuracy by "
     expected = {
-        "docs/studies/index.md": f"| [The example study](example.md) | {finding}",
-        "docs/studies/example.md": f"**{finding}",
+        "docs/studies/index.md": "| [The example study](example.md) | ",
+        "docs/studies/example.md": "Do more samples help?",
         "docs/claims/table.html": "More samples help",
         "docs/reference/config_studies/example.md": "# Config of `example`: The example study",
         "docs/reference/tables/index.md": "[The example study](example.md)",

@@ -4,7 +4,7 @@ import json
 
 from whole_project import RESULTS, ROOT
 
-from rarefeat.report.published_tables import (
+from published_tables import (
     FOLDER,
     PublishedTables,
     publish,

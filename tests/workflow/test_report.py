@@ -1,13 +1,16 @@
-"""The report: it shows what exists and computes nothing; its pages hold tables as text."""
+"""The report: it shows what exists and computes nothing; its pages hold figures and tables."""
 
+import base64
 import shutil
 
 import jinja2
 import pandas as pd
 from whole_project import RESULTS, ROOT, run, succeed
 
-from rarefeat.report.html_pages import render_page
+from rarefeat.workflow.pages import page
 from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 FIGURE = RESULTS / "figures/arms.png"
@@ -23,12 +26,12 @@ def test_report_shows_what_exists_and_computes_nothing(project):
     assert "of another config or code: figures/longtail_digits.png, " in text
     assert not (project / FIGURE).exists()
     assert not (project / RESULTS / "encoders").exists()
-    page = (project / "report.html").read_text(encoding="utf-8")
-    assert "A run of size quick, not of the default size." in page
-    assert "1 not made yet: figures/arms.png" in page
-    assert page.count("data:image/png;base64") >= 3
-    assert str(RESULTS / "figures/fate.png") in page
-    assert str(RESULTS / "pages/play.html") in page
+    report = (project / "report.html").read_text(encoding="utf-8")
+    assert "A run of size quick, not of the default size." in report
+    assert "1 not made yet: figures/arms.png" in report
+    assert report.count("data:image/png;base64") >= 3
+    assert str(RESULTS / "figures/fate.png") in report
+    assert str(RESULTS / "pages/play.html") in report
     process = run(project, "--report", "report.html", "--", "existing_outputs", configs=())
     assert process.returncode == 1
     assert "error: results: no figures or pages to report" in process.stderr
@@ -37,29 +40,25 @@ def test_report_shows_what_exists_and_computes_nothing(project):
 SCRIPT = "<script>alert(1)</script>"
 
 
-def test_page_holds_texts_of_users_as_text():
-    """In names of tables, cells, titles and Markdown; and it loads nothing from outside."""
-    job = QUICK.page_job("scaling")
-    name, schema = "a<script>b", job.config["schemas"]["lucky_sets"]
-    job = job.model_copy(update={"config": job.config | {"schemas": {name: schema, "b": schema}}})
-    text = f"# {SCRIPT}\n\n{SCRIPT}\n\n<img src=x onerror=alert(1)> `{SCRIPT}`\n\n| {SCRIPT} |\n"
+def test_page_holds_texts_of_users_as_text(tmp_path):
+    """In names of tables, cells, titles and captions; and it loads nothing from outside."""
+    name, schema = "a<script>b", QUICK.page_job("scaling").config["schemas"]["lucky_sets"]
+    text = f"{SCRIPT}\n\n<img src=x onerror=alert(1)> `{SCRIPT}`\n\n| {SCRIPT} |\n"
+    config = {"title": SCRIPT, "about": text, "captions": {"shown": SCRIPT}, "size": "quick"}
+    config["schemas"] = {name: schema, "b": schema}
+    inputs = JobInputs(Job(stage=""), tmp_path)
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures/shown.png").write_bytes(b"picture")
     table = pd.DataFrame({"a": [SCRIPT], "ratio": [0.123456789]})
-    markdown, page = render_page(lambda tables, job: text, {name: table, "b": table}, job)
-    assert markdown == text
-    assert "script&gt;" in page
-    assert "0.1235" in page
-    assert not [odd for odd in (SCRIPT, "a<script>b", "<img src=x") if odd in page]
-    assert not any(f'{attribute}="http' in page for attribute in ("src", "href"))
-
-
-def test_small_run_has_numbers_and_no_findings():
-    job = QUICK.page_job("scaling").model_copy(update={"config": {"schemas": {}, "size": "quick"}})
-    text = "# Title\n\n- A feature is learned.\n- So is another.\n"
-    markdown, page = render_page(lambda tables, job: text, {"scaling": pd.DataFrame()}, job)
-    assert "learned" not in markdown + page
-    assert "Its numbers are in `scaling`." in markdown
-    job = job.model_copy(update={"config": {"schemas": {}}})
-    assert render_page(lambda tables, job: text, {}, job)[0] == text
+    inputs.update({name: table, "b": table})
+    markdown, html = page(inputs, Job(stage="", config=config))
+    assert "**A run of size quick, not of the default size.**" in markdown
+    assert "![shown](figures/shown.png)" in markdown
+    assert base64.b64encode(b"picture").decode() in html
+    assert "script&gt;" in html
+    assert "0.1235" in html
+    assert not [odd for odd in (SCRIPT, "a<script>b", "<img src=x") if odd in html]
+    assert not any(f'{attribute}="http' in html for attribute in ("src", "href"))
 
 
 def test_figures_have_captions_of_their_own():
@@ -80,6 +79,7 @@ def test_figures_have_captions_of_their_own():
     assert len(set(captions.values())) == len(forms)
 
 
-def test_pages_show_tables_that_exist():
-    for page in QUICK.pages.values():
-        assert set(page.shown) <= set(QUICK.tables)
+def test_pages_show_tables_and_figures_that_exist():
+    for shown in QUICK.pages.values():
+        assert set(shown.tables) <= set(QUICK.tables)
+        assert set(shown.figures) <= set(QUICK.figures)

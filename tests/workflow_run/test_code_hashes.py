@@ -360,7 +360,7 @@ DRAWS = "model.randomness:generator"
 MULTIPLIED = f"""
     {ENCODERS} stages.probe:* model.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervised_baseline:* imbalance.alignment_map:*
     fine_labels.granularity.digits:* scaling.aggregate:trained_sizes selection.digits:* selection.model_validation:* theory.claims:*
-    theory.milestones:* theory.one_step:* report.interactive_page:page
+    theory.milestones:* theory.one_step:* studies.imbalance.explorer:page
 """
 EDITS = {
     "products in bfloat16": (
@@ -414,8 +414,8 @@ EDITS = {
         "PURE_COSINE = 0.95",
         """
         stages.pretrain:* stages.probe:* model.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
-        imbalance.findings:* imbalance.figures:printed_bias learners.measure:* learners.findings:*
-        report.interactive_page:page
+        imbalance.figures:printed_bias learners.measure:*
+        studies.imbalance.explorer:page
         scaling.aggregate:trained_sizes selection.measure:* theory.milestones:* theory.one_step:* fate.measure:* pruning_premise.measure:*
         small_theorems.measure:*
     """,

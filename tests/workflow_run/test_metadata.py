@@ -166,7 +166,7 @@ def test_reader_refuses_another_table_in_its_place(tmp_path):
 @pytest.mark.parametrize(
     ("command", "table"),
     [
-        ("rarefeat.report.published_tables results docs/tables", "scaling"),
+        ("published_tables results docs/tables", "scaling"),
         ("rarefeat.workflow.compare_references references", "paper_grid"),
         ("rarefeat.studies.long_tail.staged_protocol results", f"{REGIMES[0]}.longtail"),
     ],

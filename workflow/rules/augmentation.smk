@@ -14,11 +14,9 @@ rule supervise:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        *told(stage_job(SUPERVISE)),
-        function=SUPERVISE.function,
-        place="all",
+        *told(lambda wildcards: PROJECT.stage_job(SUPERVISE, "")),
     shell:
-        RUN_STAGE
+        f"rarefeat run {SUPERVISE.function} all --output {{output:q}} > {{log:q}} 2>&1"
 
 
 def supervised_encoders(wildcards):
@@ -40,11 +38,10 @@ rule measure_augmentation:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        *told(lambda wildcards: PROJECT.table_job(f"{{study}}.{TABLES[0]}".format(**wildcards))),
-        function=lambda wildcards: PROJECT.tables[f"{{study}}.{TABLES[0]}".format(**wildcards)].function,
-        name=lambda wildcards: f"{{study}}.{TABLES[0]}".format(**wildcards),
+        *told(lambda wildcards: PROJECT.table_job(f"{wildcards.study}.{TABLES[0]}")),
     shell:
-        RUN_TABLES
+        "rarefeat run studies.augmentation.measure:measure_augmentation {wildcards.study}."
+        f"{TABLES[0]} --output {{output:q}} > {{log:q}} 2>&1"
 
 
 rule measure_image_views:
@@ -60,8 +57,7 @@ rule measure_image_views:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
     params:
-        *told(lambda wildcards: PROJECT.table_job(f"{{study}}.{IMAGE_TABLES[0]}".format(**wildcards))),
-        function=lambda wildcards: PROJECT.tables[f"{{study}}.{IMAGE_TABLES[0]}".format(**wildcards)].function,
-        name=lambda wildcards: f"{{study}}.{IMAGE_TABLES[0]}".format(**wildcards),
+        *told(lambda wildcards: PROJECT.table_job(f"{wildcards.study}.{IMAGE_TABLES[0]}")),
     shell:
-        RUN_TABLES
+        "rarefeat run studies.augmentation.representations:measure_image_views {wildcards.study}."
+        f"{IMAGE_TABLES[0]} --output {{output:q}} > {{log:q}} 2>&1"

@@ -18,16 +18,16 @@ rule train_detectors:
     log:
         "<results>/logs/train_detectors/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(TRAIN)),
+        study=runs(TRAIN.function),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        *told(stage_job(TRAIN)),
+        *told(stage_job(lambda study: TRAIN)),
         function=TRAIN.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
 # Errors, growth, and linear heads of the trained detectors.
@@ -41,16 +41,16 @@ rule measure_detectors:
     log:
         "<results>/logs/measure_detectors/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(MEASURE_DETECTORS)),
+        study=runs(MEASURE_DETECTORS.function),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        *told(stage_job(MEASURE_DETECTORS)),
+        *told(stage_job(lambda study: MEASURE_DETECTORS)),
         function=MEASURE_DETECTORS.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
 # The scalar and the direct simulator at the same cells.
@@ -60,16 +60,16 @@ rule compare_simulators:
     log:
         "<results>/logs/compare_simulators/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(COMPARE)),
+        study=runs(COMPARE.function),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        *told(stage_job(COMPARE)),
+        *told(stage_job(lambda study: COMPARE)),
         function=COMPARE.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
 # Contrastive encoders between coarse and fine labels.
@@ -80,16 +80,16 @@ rule train_contrastive:
     log:
         "<results>/logs/train_contrastive/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(CROSS)),
+        study=runs(CROSS.function),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        *told(stage_job(CROSS)),
+        *told(stage_job(lambda study: CROSS)),
         function=CROSS.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
 # Label granularity on digits.
@@ -99,16 +99,16 @@ rule sweep_digits:
     log:
         "<results>/logs/sweep_digits/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(SWEEP_DIGITS)),
+        study=runs(SWEEP_DIGITS.function),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        *told(stage_job(SWEEP_DIGITS)),
+        *told(stage_job(lambda study: SWEEP_DIGITS)),
         function=SWEEP_DIGITS.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
 # Features of photographs, for clusters. Checkpoints are no output, as they must outlive a failure.
@@ -120,18 +120,18 @@ rule represent_photographs:
     log:
         "<results>/logs/represent_photographs/{study}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(REPRESENT)),
+        study=runs(REPRESENT.function),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(1440),
         gpu=gpus,
     params:
-        *told(stage_job(REPRESENT)),
+        *told(stage_job(lambda study: REPRESENT)),
         function=REPRESENT.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study}"
+        " --output {output:q} > {log:q} 2>&1"
 
 
 def clustered_features(wildcards):
@@ -150,15 +150,15 @@ rule sweep_photographs:
     log:
         "<results>/logs/sweep_photographs/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(SWEEP_PHOTOGRAPHS)),
+        study=runs(SWEEP_PHOTOGRAPHS.function),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(1440),
         gpu=gpus,
     params:
-        *told(stage_job(SWEEP_PHOTOGRAPHS)),
+        *told(stage_job(lambda study: SWEEP_PHOTOGRAPHS)),
         function=SWEEP_PHOTOGRAPHS.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"

@@ -1,36 +1,28 @@
-# The stages of the studies of images: data set -> splits -> pretraining -> probes.
-# A cell is rho, split, width and arm.
+"""The stages of the studies of images: data set -> splits -> pretraining -> probes.
 
-from rarefeat.workflow.config.images import ImageData
-from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
+A cell is rho, split, width and arm.
+"""
 
 
-# The images of a data set as one file of tensors.
 rule image_data:
+    """Read the images of a data set into one file of tensors."""
     output:
         images="<results>/images/{study}.safetensors",
     log:
         "<results>/logs/images/{study}.log",
     wildcard_constraints:
-        study=any_of(
-            name
-            for name, study in STUDIES.items()
-            if isinstance(getattr(study, "data", None), ImageData)
-        ),
+        study=runs("images.datasets:stage"),
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(120),
     params:
-        *told(stage_job(IMAGE_DATA)),
-        function=IMAGE_DATA.function,
-        place=place_of,
+        *reads("images.datasets:stage", "data"),
     shell:
-        RUN_STAGE
+        "rarefeat run images.datasets:stage {wildcards.study} --output {output:q} > {log:q} 2>&1"
 
 
-# The images to pretrain on, for every seed of a block. All splits come before any training, so that
-# a wrong rho costs none.
 rule image_splits:
+    """Choose the images to pretrain on: before any training, so that a wrong rho costs none."""
     input:
         images=rules.image_data.output.images,
     output:
@@ -38,28 +30,27 @@ rule image_splits:
     log:
         "<results>/logs/splits/{study}/rho={rho}/split={split}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(IMAGE_STUDIES),
+        study=runs("images.splits:stage"),
     priority: 10
     resources:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(10),
     params:
-        *told(stage_job(IMAGE_SPLITS)),
-        function=IMAGE_SPLITS.function,
-        place=place_of,
+        *reads("images.splits:stage", "draws", "data", "few_shot"),
     shell:
-        RUN_STAGE
+        "rarefeat run images.splits:stage {wildcards.study}"
+        " --cell rho={wildcards.rho}/split={wildcards.split} --seeds {wildcards.seeds}"
+        " --output {output:q} > {log:q} 2>&1"
 
 
 def split_of_cell(wildcards):
     """Return the file of splits of a cell."""
-    path = IMAGE_SPLITS.path("splits", wildcards.study, find_cell(wildcards), wildcards.seeds)
-    return f"<results>/{path}"
+    rho, split, *_ = wildcards.cell.split("/")
+    return f"<results>/splits/{wildcards.study}/{rho}/{split}/seeds={wildcards.seeds}.safetensors"
 
 
-# One arm at one rho and split, seed after seed. Checkpoints are no output, as they must outlive a
-# failure.
 rule pretrain_images:
+    """Train one arm seed after seed; checkpoints are no output, as they must outlive a failure."""
     input:
         images=rules.image_data.output.images,
         splits=split_of_cell,
@@ -69,23 +60,21 @@ rule pretrain_images:
     log:
         "<results>/logs/pretrain/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(IMAGE_STUDIES),
+        study=runs("images.pretrain:stage"),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=lambda wildcards, attempt: attempt * (1440 if gpus(wildcards) else 60),
         gpu=gpus,
     params:
-        *told(stage_job(IMAGE_PRETRAIN)),
-        function=IMAGE_PRETRAIN.function,
-        place=place_of,
+        *reads("images.pretrain:stage", "draws", "arm", "network", "augmentation", "training"),
     shell:
-        RUN_STAGE
+        "rarefeat run images.pretrain:stage {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
-# Linear, few-shot and nearest-neighbour probes of frozen encoders. They come before the next
-# training, so that finished work can be archived.
 rule probe_images:
+    """Probe frozen encoders: before the next training, so that finished work can be archived."""
     input:
         images=rules.image_data.output.images,
         splits=split_of_cell,
@@ -95,7 +84,7 @@ rule probe_images:
     log:
         "<results>/logs/probe/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(IMAGE_STUDIES),
+        study=runs("images.probe:stage"),
     priority: 5
     threads: threads_of
     resources:
@@ -103,8 +92,7 @@ rule probe_images:
         runtime=scale_with_attempt(60),
         gpu=gpus,
     params:
-        *told(stage_job(IMAGE_PROBE)),
-        function=IMAGE_PROBE.function,
-        place=place_of,
+        *reads("images.probe:stage", "draws", "arm", "network", "probe", "training"),
     shell:
-        RUN_STAGE
+        "rarefeat run images.probe:stage {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"

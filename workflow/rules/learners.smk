@@ -10,18 +10,18 @@ rule choose_rate:
     log:
         "<results>/logs/choose_rate/{study}/learner={learner}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(CHOOSE_RATE)),
+        study=runs(CHOOSE_RATE.function),
         learner=r"[^/]+",
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(30),
         gpu=gpus,
     params:
-        *told(stage_job(CHOOSE_RATE)),
+        *told(stage_job(lambda study: CHOOSE_RATE)),
         function=CHOOSE_RATE.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell learner={wildcards.learner}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
 # One learner at one frequency.
@@ -33,7 +33,7 @@ rule train_learner:
     log:
         "<results>/logs/train_learner/{study}/learner={learner}/pairs={pairs}/eps_min={eps_min}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(LEARN)),
+        study=runs(LEARN.function),
         learner=r"[^/]+",
         pairs=r"[^/]+",
     resources:
@@ -41,8 +41,8 @@ rule train_learner:
         runtime=scale_with_attempt(30),
         gpu=gpus,
     params:
-        *told(stage_job(LEARN)),
+        *told(stage_job(lambda study: LEARN)),
         function=LEARN.function,
-        place=place_of,
     shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell learner={wildcards.learner}/pairs={wildcards.pairs}/eps_min={wildcards.eps_min}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"

@@ -15,10 +15,8 @@ checkpoint lucky_sets:
         runtime=scale_with_attempt(20),
     params:
         *told(lambda wildcards: PROJECT.table_job("lucky_sets")),
-        function=PROJECT.tables["lucky_sets"].function,
-        name="lucky_sets",
     shell:
-        RUN_TABLES
+        "rarefeat run studies.scaling.lucky_sets:lucky_sets lucky_sets --output {output:q} > {log:q} 2>&1"
 
 
 def encoders_of_trained_sizes(wildcards):
@@ -41,7 +39,5 @@ rule trained_sizes:
         runtime=scale_with_attempt(20),
     params:
         *told(lambda wildcards: PROJECT.table_job("scaling")),
-        function=PROJECT.tables["scaling"].function,
-        name="scaling",
     shell:
-        RUN_TABLES
+        "rarefeat run studies.scaling.aggregate:trained_sizes scaling --output {output:q} > {log:q} 2>&1"

@@ -1,6 +1,6 @@
 # Which neurons to prune: sweeps of the encoder, and digits.
 
-from rarefeat.studies.selection.declaration import MEASURE as MEASURE_SELECTION, MEASURE_DIGITS
+from rarefeat.studies.selection.declaration import MEASURE as MEASURE_SELECTION
 
 
 # Trains the arms of a cell, and scores neurons on the way.
@@ -11,32 +11,13 @@ rule measure_selection:
     log:
         "<results>/logs/measure_selection/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=any_of(PROJECT.studies_of(MEASURE_SELECTION)),
+        study=runs(MEASURE_SELECTION.function),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
     params:
-        *told(stage_job(MEASURE_SELECTION)),
+        *told(stage_job(lambda study: MEASURE_SELECTION)),
         function=MEASURE_SELECTION.function,
-        place=place_of,
     shell:
-        RUN_STAGE
-
-
-# Masks by neuron on long-tailed digits.
-rule digits_of_selection:
-    output:
-        probes="<results>/probes/{study}/{cell}/seeds={seeds}.parquet",
-    log:
-        "<results>/logs/digits_of_selection/{study}/{cell}/seeds={seeds}.log",
-    wildcard_constraints:
-        study=any_of(PROJECT.studies_of(MEASURE_DIGITS)),
-    resources:
-        mem_mb=scale_with_attempt(2000),
-        runtime=scale_with_attempt(60),
-    params:
-        *told(stage_job(MEASURE_DIGITS)),
-        function=MEASURE_DIGITS.function,
-        place=place_of,
-    shell:
-        RUN_STAGE
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"

@@ -517,8 +517,8 @@ def train(
     with progress_display(bool(progress)):
         latents = synthesise(chosen.draws, chosen.data, eps_min, [seed])["train"]
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
-    config_of_job = chosen.pretrain_config(point)
-    job = make_job(PRETRAIN.function, (), config_of_job, chosen.draws, point, f"{seed}-{seed}")
+    trained = PRETRAIN.config_of(chosen, point)
+    job = make_job(PRETRAIN.function, (), trained, chosen.draws, point, f"{seed}-{seed}")
     tensors = [tensor[0] for tensor in encoders[only.label]]
     return build_encoder(tensors, job, only, seed, pd.DataFrame(rows))
 

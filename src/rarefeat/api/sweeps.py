@@ -355,7 +355,7 @@ class SweepPlan:
         if {arm.arm, self.study.training.bias.rule} & REGISTERED.keys():
             return None
         cell = Cell(self.study.cells()[0].axes, (arm,))
-        return make_job(PROBE.function, PROBE.lineage[:-1], self.study.probe_config(cell))
+        return make_job(PROBE.function, PROBE.lineage[:-1], PROBE.config_of(self.study, cell))
 
     def key(self, cell: Cell, arm: Arm, seed: int) -> str:
         """Return the hash of everything that sets the result of one training; empty if none does.

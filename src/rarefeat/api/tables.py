@@ -9,12 +9,12 @@ from pandera.pandas import DataFrameSchema
 from rarefeat.api.arguments import check_type
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
-from rarefeat.report.published_tables import FOLDER, PublishedTables
-from rarefeat.report.reference import schemas
 from rarefeat.workflow.config.names import shorten_repr, suggest
+from rarefeat.workflow.files.published import FOLDER, PublishedTables
 from rarefeat.workflow.files.schema import validate
 from rarefeat.workflow.project import resolve_path
 from rarefeat.workflow.run.metadata import read_table_and_origin
+from rarefeat.workflow.schemas import schemas
 
 CALLER = "read_table"
 

@@ -16,9 +16,9 @@ from rarefeat.claims.verdict import (
     describe_split,
     detectable,
     format_counts,
+    verdicts,
 )
 from rarefeat.workflow.files.markdown import markdown_table
-from rarefeat.workflow.run.job import Job
 
 ABOUT = f"""Each claim declares its quantity, the range that this must lie in with the reason, one
 primary regime on seeds of its own, and a control, all before the run. That the quantity lies there
@@ -142,6 +142,8 @@ def claim_records(table: pd.DataFrame, claims: Mapping[str, Claim]) -> list[dict
     return sorted(records, key=lambda record: ORDER.index(record["verdict"]))
 
 
+JUDGED = ("verdict", "other regimes")
+"""Columns of a table of claims once the claims of all its paper are tested together."""
 DETAILS = (
     ("Measured", "quantity"), ("Required", "required"), ("Since", "reason"),
     ("Premise", "premise"), ("Where", "regime"), ("Seeds", "power"), ("Control", "control"),
@@ -203,15 +205,13 @@ def strip(record: dict, key: str) -> str:
     return f'<span class="strip">{"".join(segments)}</span>'
 
 
-def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """Return the claims of a paper that a run has measured, a line for each."""
-    ((name, table),) = tables.items()
-    lines = [("verdict", "claim", "statement", "source", "measured", "n", "other regimes")]
-    claims = split_by_claim(table)
-    for primary, others in sorted(claims, key=lambda each: ORDER.index(each[0]["verdict"])):
-        counts = format_counts(others["verdict"]) if len(others) else ""
-        keys = ("verdict", "claim_id", "statement", "source")
-        texts = [primary[key] for key in keys]
-        lines.append((*texts, format_effect(primary), primary["n"] or "", counts))
-    title = name.removeprefix("claims_").replace("_", " ")
-    return "\n".join([f"# Every claim of {title}", "", ABOUT, "", markdown_table(*lines), ""])
+def claims_table(table: pd.DataFrame) -> str:
+    """Return a line for each claim that a run has measured, with its verdict where it is judged."""
+    judged = "verdict" in table
+    claims = split_by_claim(table if judged else verdicts(table))
+    lines = [("claim", "statement", "source", "must be", "measured", "n", *JUDGED[: 2 * judged])]
+    for primary, others in claims:
+        texts = [primary[key] for key in ("claim_id", "statement", "source", "required")]
+        found = primary["verdict"], format_counts(others["verdict"]) if len(others) else ""
+        lines.append((*texts, format_effect(primary), primary["n"] or "", *found[: 2 * judged]))
+    return f"{ABOUT}\n\n" * judged + markdown_table(*lines)

@@ -1,6 +1,6 @@
 """The job that measures the claims of one study kind, before any verdict."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -8,13 +8,14 @@ from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import measured_table
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs, call
 
 
-def measure_claims(measure: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+def measure_claims(measure: Callable, tables: JobInputs, job: Job) -> pd.DataFrame:
     """Return the table of measured claims."""
     claim_set = load_claims(job.stage.partition(":")[0].split(".")[1])
     if claim_set.digest != job.config_section("claims", str):
         raise RarefeatError(
             f"{claim_set.file}: edited after this run was planned; run snakemake again"
         )
-    return measured_table(measure(tables, job), claim_set)
+    return measured_table(call(measure, tables, job), claim_set)

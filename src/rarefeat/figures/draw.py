@@ -1,21 +1,18 @@
 """Drawing of a figure in the project's style, with a note on the size of its run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.style import GREY, project_style
 from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs, call
 
 
-def draw(function: Callable, tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Return the figure that a function draws from tables.
-
-    It has a note if the run is not of the default size.
-    """
+def draw(function: Callable, tables: JobInputs, job: Job) -> Figure:
+    """Return the figure that a function draws, with a note of the run's size if it has one."""
     with project_style():
-        figure = function(tables, job)
+        figure = call(function, tables, job)
         add_size_note(figure, job.size_note)
         return figure
 

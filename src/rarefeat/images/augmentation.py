@@ -36,10 +36,7 @@ def make_augment(config: Augmentation, size: int) -> nn.Module:
 def two_views(
     augment: nn.Module, images: Tensor, namespace: str, seed: int, step: int
 ) -> tuple[Tensor, Tensor]:
-    """Draw two views of each image.
-
-    images (B, 3, H, W) -> (B, 3, H, W).
-    """
+    """Draw two views in [0, 1] of each uint8 image of a batch (B, 3, H, W)."""
     images = images.float() / 255
     devices = [images.device] if images.is_cuda else []
     with torch.random.fork_rng(devices=devices):

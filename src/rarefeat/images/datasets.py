@@ -16,7 +16,6 @@ from rarefeat.images.formats import READERS, ImagePart, check_labels, in_pixels,
 from rarefeat.images.input_hashes import check_unchanged, stat_files
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.run.job import Job
-from rarefeat.workflow.run.job_inputs import JobInputs
 
 CIFAR_100 = (50_000, 10_000, 26)
 """Training images, test images, and copies of CIFAR-100 as it is published.
@@ -115,9 +114,8 @@ def content_hash(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+def stage(job: Job, data: ImageData) -> dict[str, Tensor]:
     """Return the images of a study, and print their hash."""
-    data = job.config_section("data", ImageData)
     tensors = read_images(data)
     check_unchanged(job, "contents", input_files(data))
     print(f"data.sha256: {content_hash(tensors)}", file=sys.stderr)

@@ -16,10 +16,7 @@ ITERATIONS, ITERATIONS_BETWEEN_CHECKS = 10_000, 20
 
 
 def standardise(train: Tensor, *others: Tensor) -> list[Tensor]:
-    """Scale features to zero mean and unit (population) variance by the statistics of `train`.
-
-    train (n, D), *others (n', D).
-    """
+    """Scale features (n, D) to zero mean and unit (population) variance in `train`."""
     train = train.double()
     # The rounded mean of equal values may differ from them, so the variance need not be 0.
     constant = train.amax(0) == train.amin(0)
@@ -31,14 +28,12 @@ def standardise(train: Tensor, *others: Tensor) -> list[Tensor]:
 def logistic_probe(
     features: Tensor, labels: Tensor, n_classes: int, l2: float
 ) -> tuple[Tensor, Tensor]:
-    """Fit a multinomial logistic regression.
+    """Fit weights (n_classes, D) and biases of a multinomial logistic regression on (n, D).
 
     It minimises the mean cross-entropy + l2 / 2 ||W||^2; the bias is not penalised. L-BFGS on all
     images runs from zero, in float64, until the Euclidean norm of the gradient is below 1e-6. The
     result is that of scikit-learn's LogisticRegression with C = 1 / (n l2), with three classes and
     more; with two, with C = 2 / (n l2).
-
-    features (n, D), labels (n,) -> weights (n_classes, D), bias (n_classes,).
     """
     x, y = features.detach().double(), labels.long()
     weights, bias = (
@@ -90,8 +85,6 @@ def sgd_probe(
     SGD with momentum 0.9 without weight decay; the learning rate is a tenth after a third of the
     epochs and a hundredth after two thirds. Two differences from the reference: it augments
     images, here features are cached; it takes the best epoch on validation images, here the last.
-
-    features (n, D), labels (n,) -> weights (n_classes, D), bias (n_classes,).
     """
     x, y = features.detach().float(), labels.long()
     bound = x.shape[1] ** -0.5
@@ -113,10 +106,7 @@ def sgd_probe(
 
 
 def predict(features: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    """Predict the label of largest logit.
-
-    features (n, D), weights (n_classes, D), bias (n_classes,) -> (n,).
-    """
+    """Predict the label of largest logit."""
     return (features.to(weights.dtype) @ weights.T + bias).argmax(-1)
 
 
@@ -128,10 +118,7 @@ def knn_predict(
     n_classes: int,
     chunk: int = 1024,
 ) -> Tensor:
-    """Predict labels by a majority vote of the nearest training images, by cosine similarity.
-
-    train (n, D), train_labels (n,), test (n', D) -> (n',).
-    """
+    """Predict labels by a majority vote of the nearest training images, by cosine similarity."""
     if neighbours > len(train):
         raise RarefeatError(
             f"probe.neighbours: must be at most the {len(train)} images, got {neighbours}; lower it"
@@ -150,19 +137,13 @@ def knn_predict(
 
 
 def class_accuracy(predicted: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-    """Compute the fraction of the test images of each class that are predicted right.
-
-    predicted, labels (n,) -> (n_classes,).
-    """
+    """Compute the fraction of the test images of each class that are predicted right."""
     right = torch.bincount(labels[predicted == labels], minlength=n_classes)
     return right.double() / torch.bincount(labels, minlength=n_classes)
 
 
 def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, float]:
-    """Compute accuracy over all classes, and at head and tail of the pretraining counts.
-
-    accuracy_by_class (K,), class_order (K,).
-    """
+    """Compute accuracy over all classes, and at head and tail of the pretraining counts."""
     if missing := accuracy_by_class.isnan().nonzero().flatten().tolist():
         raise RarefeatError(f"no test images of class {missing[0]}; every class needs some")
     ordered = accuracy_by_class.double()[class_order]
@@ -179,31 +160,22 @@ def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, f
 
 
 def alignment(x: Tensor, y: Tensor) -> Tensor:
-    """Compute the mean squared distance of two views on the sphere.
-
-    x, y (n, D) -> ().
-    """
+    """Compute the mean squared distance of two views on the sphere."""
     return (
         (functional.normalize(x, dim=-1) - functional.normalize(y, dim=-1)).square().sum(-1).mean()
     )
 
 
 def uniformity(x: Tensor) -> Tensor:
-    """Compute log mean exp(-2 ||x_i - x_j||^2) over distinct pairs on the sphere.
-
-    x (n, D) -> ().
-    """
+    """Compute log mean exp(-2 ||x_i - x_j||^2) over distinct pairs on the sphere."""
     return torch.pdist(functional.normalize(x, dim=-1)).square().mul(-2).exp().mean().log()
 
 
 def effective_rank(features: Tensor) -> float:
-    """Compute the effective rank of features: the exponential of an entropy.
+    """Compute the exponential of the entropy of singular values (Roy & Vetterli 2007).
 
-    The entropy is that of the singular values of the centred features, as fractions of their sum
-    (Roy & Vetterli 2007). RankMe (Garrido et al. 2023) does not take off the mean, which all
-    images share.
-
-    features (n, D).
+    They are those of the centred features, as fractions of their sum. RankMe (Garrido et al. 2023)
+    does not take off the mean, which all images share.
     """
     values = torch.linalg.svdvals(features.double() - features.double().mean(0))
     shares = values / values.sum()

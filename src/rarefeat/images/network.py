@@ -18,7 +18,7 @@ STEMS = {"cifar": (3, 1), "strided": (3, 2), "imagenet": (7, 2)}
 
 
 class BranchNorm(nn.Module):
-    """A batch norm for each branch; `branch` selects the one that is used.
+    """A batch norm for each branch, of which `branch` is in use.
 
     Training normalises by the batch alone. The running statistics are those of `calibrate`, for
     every arm.
@@ -105,10 +105,7 @@ class ImageEncoder(nn.Module):
         return self.blocks(x).mean((2, 3))
 
     def forward(self, images: Tensor, branch: int = 0) -> Tensor:
-        """Compute the projections that the loss sees, of shape (B, head).
-
-        images (B, 3, H, W).
-        """
+        """Compute the projections that the loss sees, of shape (B, head)."""
         for module in self.modules():
             if isinstance(module, BranchNorm):
                 module.branch = branch
@@ -139,12 +136,7 @@ def batches_of(images: Tensor, size: int = 512) -> Iterator[Tensor]:
 
 @torch.no_grad()
 def calibrate(encoder: ImageEncoder, images: Tensor) -> None:
-    """Set the running statistics of the batch norms by one pass over images.
-
-    Only the branch of the dense weights gets statistics.
-
-    images (N, 3, H, W).
-    """
+    """Set the running statistics of the dense weights' batch norms by one pass over images."""
     for module in encoder.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             module.reset_running_stats()
@@ -157,10 +149,7 @@ def calibrate(encoder: ImageEncoder, images: Tensor) -> None:
 
 @torch.no_grad()
 def extract(encoder: ImageEncoder, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute features and projections under the running statistics.
-
-    images (N, 3, H, W) -> features (N, D), projections (N, head).
-    """
+    """Compute features (n, D) and projections (n, head) under the running statistics."""
     encoder.eval()
     features = torch.cat([encoder.features(batch) for batch in batches_of(images)])
     projections = encoder.head(features)

@@ -14,10 +14,7 @@ Weights = dict[str, Tensor]
 
 
 def similarities(x: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Compute the cosines of all projections with one another, over tau.
-
-    x, y (B, D) -> (2 B, 2 B).
-    """
+    """Compute the cosines of all projections with one another, over tau, of shape (2 B, 2 B)."""
     z = functional.normalize(torch.cat([x, y]).float(), dim=-1)
     return z @ z.T / tau
 
@@ -25,8 +22,7 @@ def similarities(x: Tensor, y: Tensor, tau: float) -> Tensor:
 def nt_xent(logits: Tensor, weights: Tensor | None = None) -> Tensor:
     """Compute NT-Xent: the mean over views of the cross-entropy of their other view.
 
-    logits (2 B, 2 B), weights (2 B, 2 B) -> (). Chen et al. 2020 (SimCLR); imbalance_and_pruning,
-    eq. (5).
+    Chen et al. 2020 (SimCLR); imbalance_and_pruning, eq. (5).
     """
     views = len(logits)
     itself = torch.eye(views, dtype=torch.bool, device=logits.device)
@@ -38,10 +34,7 @@ def nt_xent(logits: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 def softmax_weights(logits: Tensor) -> Tensor:
-    """Compute the weights of the other views in the softmax of each view.
-
-    logits (2 B, 2 B) -> (2 B, 2 B).
-    """
+    """Compute the weights of the other views in the softmax of each view."""
     itself = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     return logits.detach().masked_fill(itself, -torch.inf).softmax(-1)
 
@@ -96,13 +89,11 @@ def arm_loss(
     y: Tensor,
     tau: float,
 ) -> Tensor:
-    """Compute the training objective of an arm on a batch of two views.
+    """Compute the training objective of an arm on two views, imbalance_and_pruning, eq. (5).
 
-    Both views pass through the network as one batch. Exception: "self_damaging" (SDCLR), where the
-    first view uses the dense and the second the pruned weights, each with its own batch norms.
-
-    x, y (B, 3, H, W) -> (). Jiang et al. (2021), Self-Damaging Contrastive Learning;
-    imbalance_and_pruning, eq. (5).
+    Both views pass through the network as one batch, except for "self_damaging" (SDCLR, Jiang et
+    al. 2021): the first view uses the dense and the second the pruned weights, each with its own
+    batch norms.
     """
     if arm.arm == "self_damaging":
         return nt_xent(

@@ -62,7 +62,7 @@ class ProbeData(NamedTuple):
 
 
 class LARS(torch.optim.Optimizer):
-    """An optimiser with momentum and layer-wise rates (You et al. 2017).
+    """Momentum with layer-wise rates (You et al. 2017).
 
     Matrices and convolutions have the rate 0.001 ||w|| / ||gradient||. Biases and norms have no
     weight decay and no such rate.
@@ -97,10 +97,7 @@ def pretrain_images(
     augmentation: Augmentation,
     training: ImageTraining,
 ) -> tuple[ImageEncoder, list[dict]]:
-    """Train one replica, from its checkpoint if there is one.
-
-    images (N, 3, H, W).
-    """
+    """Train one replica on images (n, 3, H, W), from its checkpoint if there is one."""
     device, namespace, seed = images.device, run.namespace, run.seed
     layout = torch.channels_last if training.bfloat16 else torch.contiguous_format
     branches = 2 if arm.arm == "self_damaging" else 1
@@ -188,10 +185,7 @@ def rows_of(records: Tensor) -> list[dict]:
 
 
 def view_metrics(encoder: ImageEncoder, x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Compute alignment of two views and uniformity of the first, on the projections.
-
-    x, y (B, 3, H, W).
-    """
+    """Compute alignment of two views and uniformity of the first, on the projections."""
     encoder.eval()
     with torch.no_grad():
         first, second = encoder(x), encoder(y)
@@ -223,16 +217,17 @@ def mask_scores(weights: Weights, namespace: str, seed: int) -> Weights:
     }
 
 
-def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
+def stage(
+    inputs: JobInputs,
+    job: Job,
+    draws: str,
+    arm: ImageArm,
+    network: Network,
+    augmentation: Augmentation,
+    training: ImageTraining,
+) -> tuple[dict[str, Tensor], list[dict]]:
     """Train the replicas of a cell and seed block."""
-    namespace = job.config_section("draws", str)
-    training = job.config_section("training", ImageTraining)
-    sections = (
-        job.config_section("arm", ImageArm),
-        job.config_section("network", Network),
-        job.config_section("augmentation", Augmentation),
-        training,
-    )
+    sections = arm, network, augmentation, training
     prepare(training.threads, training.device)
     if (
         training.bfloat16
@@ -251,10 +246,10 @@ def stage(inputs: JobInputs, job: Job) -> tuple[dict[str, Tensor], list[dict]]:
         chosen, few = splits.tensors(f"{seed}/pretrain", f"{seed}/few_shot")
         probe_data = images[chosen], labels[chosen], images[few], labels[few], test, test_labels
         bank = ProbeData(*(tensor.to(training.device) for tensor in probe_data))
-        identity = identity_of(job.stage, probe_data, namespace, seed, *sections)
+        identity = identity_of(job.stage, probe_data, draws, seed, *sections)
         path = inputs.checkpoints / f"seeds={job.seeds}.seed={seed}.safetensors"
         minutes = training.checkpoint_minutes
-        run = TrainingRun(namespace, seed, path, identity, minutes, str(path))
+        run = TrainingRun(draws, seed, path, identity, minutes, str(path))
         encoder, records = pretrain_images(run, bank.images, bank, *sections)
         inputs.afterwards.append(run.delete_files)
         tensors |= {

@@ -16,7 +16,6 @@ from rarefeat.images.network import ImageEncoder, extract
 from rarefeat.images.trainer import prepare
 from rarefeat.model.randomness import generator
 from rarefeat.workflow.config.images import ImageArm, ImageProbe, ImageTraining, Network
-from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 
@@ -28,10 +27,7 @@ def probe_images(
     encoder: ImageEncoder,
     probe: ImageProbe,
 ) -> dict[str, Tensor]:
-    """Compute the accuracy of each probe on the test images, by class.
-
-    -> (K,).
-    """
+    """Compute the accuracy of each probe on the test images of each class."""
     # The features of an image are extracted once, for all probes.
     pool, pretrain = split["pool"], split["pretrain"]
     needed = torch.cat([pool, pretrain, split["few_shot"]]).unique()
@@ -63,12 +59,16 @@ def probe_images(
     return accuracies | {"knn": class_accuracy(predicted, test_labels, n_classes)}
 
 
-def stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
+def stage(
+    inputs: JobInputs,
+    seeds: list[int],
+    draws: str,
+    arm: ImageArm,
+    network: Network,
+    probe: ImageProbe,
+    training: ImageTraining,
+) -> pd.DataFrame:
     """Probe the encoders of a cell and seed block."""
-    arm = job.config_section("arm", ImageArm)
-    network = job.config_section("network", Network)
-    probe = job.config_section("probe", ImageProbe)
-    training = job.config_section("training", ImageTraining)
     prepare(training.threads, training.device)
     names = ("train", "train_labels", "test", "test_labels")
     tensors = zip(names, inputs.file("images").tensors(*names), strict=True)
@@ -77,14 +77,13 @@ def stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     keys = ("pool", "pretrain", "few_shot", "class_order", "counts")
     splits, encoders = inputs.file("splits"), inputs.file("encoders")
     rows = []
-    for seed in job.seed_list:
+    for seed in seeds:
         split = dict(zip(keys, splits.tensors(*(f"{seed}/{key}" for key in keys)), strict=True))
         state = encoder.state_dict()
         weights = encoders.tensors(*(f"{seed}/{name}" for name in state))
         encoder.load_state_dict(dict(zip(state, weights, strict=True)))
-        namespace = job.config_section("draws", str)
         encoder.to(training.device)
-        accuracies = probe_images(namespace, seed, images, split, encoder, probe)
+        accuracies = probe_images(draws, seed, images, split, encoder, probe)
         order = split["class_order"].tolist()
         for name, accuracy in accuracies.items():
             rows += [

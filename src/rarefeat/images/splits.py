@@ -18,8 +18,8 @@ from rarefeat.workflow.run.job_inputs import JobInputs
 def long_tailed_counts(n_max: int, rho: float, n_classes: int) -> list[int]:
     """Compute the images of each class: int(n_max rho^(-i / (K - 1))) for i = 0, ..., K - 1.
 
-    Cui et al. 2019, Class-Balanced Loss Based on Effective Number of Samples: the usual long-tailed
-    CIFAR.
+    This is the usual long-tailed CIFAR, of Cui et al. 2019, Class-Balanced Loss Based on Effective
+    Number of Samples.
     """
     # A product such as 49.999999999999993 that stands for 50 must not lose an image.
     counts = [int(n_max * rho ** (-i / (n_classes - 1)) * (1 + 1e-12)) for i in range(n_classes)]
@@ -36,12 +36,10 @@ def class_order(namespace: str, seed: int, n_classes: int) -> list[int]:
 
 
 def long_tailed(labels: Tensor, rho: float, namespace: str, seed: int, n_max: int = 0) -> Tensor:
-    """Draw a long-tailed list.
+    """Draw a long-tailed list, as indices of its images.
 
     Every class is cut from equally many images, so that any can be the largest. The list of a
     larger rho is a subset of that of a smaller one.
-
-    labels (N,) -> (n,).
     """
     available = torch.bincount(labels)
     check_n_max(n_max, available.tolist())
@@ -58,8 +56,6 @@ def balanced(labels: Tensor, size: int, namespace: str, seed: int) -> Tensor:
 
     Of each class, its images and those of a long-tailed list of the same seed are nested: one set
     is a subset of the other.
-
-    labels (N,) -> (n,).
     """
     available = torch.bincount(labels)
     count = min(size // len(available), int(available.min()))
@@ -67,10 +63,7 @@ def balanced(labels: Tensor, size: int, namespace: str, seed: int) -> Tensor:
 
 
 def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tensor:
-    """Draw a list of `per_class` images of each class.
-
-    labels (N,) -> (n,).
-    """
+    """Draw a list of `per_class` images of each class."""
     available = torch.bincount(labels)
     if int(available.min()) < per_class:
         smallest = int(available.argmin())
@@ -83,10 +76,7 @@ def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tenso
 
 
 def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose: str) -> Tensor:
-    """Draw the first counts[k] images of a permutation of each class k.
-
-    labels (N,) -> (n,).
-    """
+    """Draw the first counts[k] images of a permutation of each class k."""
     stream = generator(namespace, seed, purpose)
     chosen = []
     for label, count in enumerate(counts):
@@ -96,10 +86,7 @@ def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose:
 
 
 def read_indices(path: str | Path, n_images: int) -> Tensor:
-    """Read the indices of a .npy file.
-
-    -> (n,).
-    """
+    """Read the sorted indices of a .npy file."""
     try:
         with open(path, "rb") as file:
             indices = np.lib.format.read_array(file, allow_pickle=False)
@@ -138,8 +125,6 @@ def split_indices(
     """Choose the images of one cell and seed.
 
     They are drawn, read from index files, or those of a list that is long-tailed already.
-
-    labels (N,).
     """
     files = data.index_files
     n_classes = int(labels.max()) + 1
@@ -185,10 +170,7 @@ def split_indices(
 
 
 def check_classes(labels: Tensor, n_classes: int, name: str) -> None:
-    """Raise RarefeatError for a list without an image of some class.
-
-    labels (n,).
-    """
+    """Raise RarefeatError for a list without an image of some class."""
     if (empty := (torch.bincount(labels, minlength=n_classes) == 0).nonzero()).numel():
         raise RarefeatError(
             f"{name}: class {int(empty[0])} has no image; every class needs one at least"
@@ -196,12 +178,7 @@ def check_classes(labels: Tensor, n_classes: int, name: str) -> None:
 
 
 def _check_rho(labels: Tensor, rho: float, name: str) -> None:
-    """Raise RarefeatError for a rho that a list was not made with.
-
-    Counts are rounded down, as 450 / 100 to 4.
-
-    labels (n,).
-    """
+    """Raise RarefeatError for a rho that a list was not made with; 450 / 100 may be 4."""
     counts = torch.bincount(labels)
     largest, smallest = int(counts.max()), int(counts.min())
     if int(largest / rho) != smallest and abs(largest / smallest / rho - 1) > 0.02:
@@ -209,20 +186,15 @@ def _check_rho(labels: Tensor, rho: float, name: str) -> None:
         raise RarefeatError(f"rho: must be that of the classes of {name}, {ratio}, got {rho:g}")
 
 
-def stage(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
+def stage(
+    inputs: JobInputs, job: Job, draws: str, data: ImageData, few_shot: int
+) -> dict[str, Tensor]:
     """Choose the images of each seed of a block."""
-    data, namespace, few_shot_per_class = (
-        job.config_section("data", ImageData),
-        job.config_section("draws", str),
-        job.config_section("few_shot", int),
-    )
     labels, listed = inputs.file("images").tensors("train_labels", "listed")
     rho, split = job.cell["rho"], job.cell["split"]
     tensors = {}
     for seed in job.seed_list:
-        lists = split_indices(
-            data, labels, rho, split, namespace, seed, few_shot_per_class, int(listed)
-        )
+        lists = split_indices(data, labels, rho, split, draws, seed, few_shot, int(listed))
         tensors |= {f"{seed}/{name}": indices for name, indices in lists.items()}
     check_unchanged(job, "lists", index_files(data, job.seed_list))
     return tensors

@@ -73,10 +73,7 @@ def warmed_cosine(step: int, steps: int, warmup: float, lr: float, final_lr: flo
 
 
 def epoch_batches(stream: torch.Generator, n_images: int, batch: int) -> tuple[Tensor, ...]:
-    """Draw the batches of an epoch: a new order, full batches only.
-
-    -> (batch,).
-    """
+    """Draw the batches of an epoch: a new order, full batches only."""
     size = min(batch, n_images)
     order = torch.randperm(n_images, generator=stream)
     return order[: n_images // size * size].split(size)
@@ -214,10 +211,7 @@ def restore_checkpoint(
 
 
 def identity_of(stage: str, tensors: Sequence[Tensor], *settings: Section | str | int) -> Tensor:
-    """Hash everything that the numbers of a training depend on.
-
-    -> (32,).
-    """
+    """Hash everything that the numbers of a training depend on, to 32 bytes."""
     texts = [
         json.dumps(
             {key: value for key, value in dump_config(item).items() if key not in RUNTIME_KEYS},

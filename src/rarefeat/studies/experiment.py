@@ -1,22 +1,24 @@
-"""A study of replicas in one file: points, a function that measures one, and what its columns mean.
+"""A study in one file: points of a grid, a function that measures one, and what its columns mean.
 
-`Experiment(...).kind()` makes the rest: the stage, the table with its schema, means with intervals
-for the docs, the measured claims, and a page. What a claim looks at is one line, a `Pick`.
+`STUDY = Experiment(__name__, ...)` makes the rest: the section of the config, the stage, the table
+with its schema, means with intervals, the measured claims and the page. Import torch, pandas' users
+and seaborn inside of functions: a plan reads this file, and needs none of them.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import pandas as pd
-import pandera.pandas as pa
+from pydantic import Field, create_model
 
-from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.workflow.config.cells import Cell, cell
+from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.section import Distinct, Section
 from rarefeat.workflow.config.seeds import SeedSettings
 from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS
-from rarefeat.workflow.files import schema
+from rarefeat.workflow.run.cli_helpers import load_function
 from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
@@ -27,17 +29,61 @@ from rarefeat.workflow.study_kind import (
     collected_table,
 )
 
-BOUNDS = {"share": schema.SHARE, "size": pa.Check.ge(0), "at most 1": pa.Check.le(1), "": None}
+if TYPE_CHECKING:
+    import pandas as pd
+    import pandera.pandas as pa
+
+    from rarefeat.claims.measurements import Measurement
+
+
+class Column(NamedTuple):
+    """A column of a table: its meaning, its bounds, its unit and where it is from."""
+
+    meaning: str
+    bounds: Mapping[str, float] = {}
+    unit: str = "1"
+    source: str = ""
+    missing: bool = False
+    kind: Any = float
+
+    def schema(self) -> "pa.Column":
+        """Return its schema; shares may exceed 1 by the rounding of float32."""
+        from rarefeat.workflow.files import schema
+
+        low, high = self.bounds.get("ge"), self.bounds.get("le")
+        check = schema.SHARE if (low, high) == (0, 1) else schema.within(low, high)
+        kind = "int64" if self.kind is int else self.kind
+        return schema.column(kind, check, self.unit, self.meaning, self.source, self.missing)
+
+
+SHARE, SIZE, AT_MOST_1 = {"ge": 0, "le": 1}, {"ge": 0}, {"le": 1}
+"""Bounds of columns: a share, a size, and R^2."""
 
 
 def column(
-    meaning: str, bounds: str = "", unit: str = "1", source: str = "", missing: bool = False
-):
-    """Declare a column of numbers: its meaning, and bounds by their name in BOUNDS."""
-    return schema.column(float, BOUNDS[bounds], unit, meaning, source, missing)
+    meaning: str, bounds: Mapping[str, float] | None = None, unit: str = "1", source: str = "",
+    missing: bool = False, kind: type = float,
+) -> Column:  # fmt: skip
+    """Declare a column of numbers, or of texts if `kind` is str."""
+    return Column(meaning, bounds or {}, unit, source, missing, kind)
 
 
-SEED = schema.column("int64", pa.Check.ge(0), "", "seed of the replica")
+def setting(kind: Any, meaning: str, **bounds: float) -> Any:
+    """Declare a key of the config: its type, its meaning and its bounds, as `ge=0`."""
+    return kind, Field(description=meaning, **bounds)
+
+
+SEED = Column("seed of the replica", SIZE, "", kind=int)
+
+
+class PointStudy(SeedSettings):
+    """A section of the config with points: every combination of the values of each block."""
+
+    def cells(self) -> list[Cell]:
+        """Return a cell for each point of the blocks, each once, in the order of values."""
+        blocks = [vars(block) for block in self.points.values()]
+        points = {point for axes in blocks for point in itertools.product(*axes.values())}
+        return [cell(**dict(zip(blocks[0], point, strict=True))) for point in sorted(points)]
 
 
 @dataclass(frozen=True)
@@ -47,7 +93,7 @@ class Pick:
     column: str
     arm: Mapping[str, str] = field(default_factory=dict)
     minus: Mapping[str, str] = field(default_factory=dict)
-    apply: Callable[[pd.Series, Any], Any] = lambda values, section: values
+    apply: Callable[["pd.Series", Any], Any] = lambda values, section: values
     counts_diverged: bool = False  # a runaway has a value here, and leaves no row out
 
 
@@ -55,112 +101,195 @@ class Pick:
 class Experiment:
     """A study of one grid whose replicas are rows of one table."""
 
-    name: str
-    study: str
-    table: str
+    module: str
+    """`__name__` of its file."""
     title: str
     question: str
-    settings: type[SeedSettings]
-    axes: Mapping[str, pa.Column]
-    arms: Mapping[str, pa.Column]
-    columns: Mapping[str, pa.Column]
-    measure: Callable[..., list[dict]]  # (inputs, job) -> rows
-    job_config: Callable[[Any, Cell], Mapping[str, Any]]
-    base: Mapping[str, str] = field(
-        default_factory=dict
-    )  # the arm that the others are held against
-    changed: Sequence[str] = ()  # columns of which the change from it is taken, at the same seed
-    derive: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table  # further columns
-    after: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table  # and such of the changes
-    means: Mapping[str, Sequence[str]] = field(default_factory=dict)  # "base", "changes": columns
+    axes: Mapping[str, Column]
+    """The grid: keys of the blocks under `points`, each a list of values within the bounds."""
+    columns: Mapping[str, Column]
+    """What `measure` returns of a replica, beside axes, arms and seed."""
+    measure: Callable[..., list[dict]]
+    """Called with `cell`, `seeds`, `label` and the settings that its parameters name; rows."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys of the section, by `setting`, or a type."""
+    arms: Mapping[str, Column | str] = field(default_factory=dict)
+    """Columns that tell arms of one seed apart; a text is MODULE:MAPPING of columns by name."""
+    study: str = ""
+    """Name of the study in paths; that of the file by default."""
+    table: str = ""
+    """Name of the table; that of the file with `_replicas` by default."""
+    base: Mapping[str, str] = field(default_factory=dict)
+    """The arm that the others are held against."""
+    changed: Sequence[str] = ()
+    """Columns of which the change from it is taken, at the same seed."""
+    derive: Callable[["pd.DataFrame"], "pd.DataFrame"] = lambda table: table
+    """Adds columns to the table."""
+    after: Callable[["pd.DataFrame"], "pd.DataFrame"] = lambda table: table
+    """Adds columns to the changes."""
+    means: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Columns that the published table has means of: of the `base`, and of the `changes`."""
+    published: str = ""
+    """Name of the published table, if there is one."""
     picks: Mapping[str, Pick] = field(default_factory=dict)
-    figures: Mapping[str, str] = field(default_factory=dict)  # caption by function of the module
+    """What each claim of the YAML file looks at."""
+    figures: Mapping[str, str] = field(default_factory=dict)
+    """Caption by the function of the file that draws it."""
 
-    def schema(self) -> pa.DataFrameSchema:
-        """Return the schema of its table."""
-        keys = [*self.axes, *self.arms, "seed"]
+    @property
+    def name(self) -> str:
+        """Name of the study kind: that of its file."""
+        return self.module.rpartition(".")[2]
+
+    @property
+    def table_name(self) -> str:
+        """Name of the table."""
+        return self.table or f"{self.name}_replicas"
+
+    @property
+    def keys(self) -> list[str]:
+        """Columns that tell rows apart, but for the seed."""
+        return [*self.axes, *self.arms]
+
+    @cached_property
+    def section(self) -> type[PointStudy]:
+        """The section of the config, and its only study."""
+        axes = {
+            name: (Distinct[one_of(axis)], Field(min_length=1, description=axis.meaning))
+            for name, axis in self.axes.items()
+        }
+        points = create_model("Points", __base__=Section, __doc__="Points of a grid.", **axes)
+        named = Field(min_length=1, description="named blocks; what several hold is computed once")
+        fields = {
+            name: item if isinstance(item, tuple) else (item, ...)
+            for name, item in self.settings.items()
+        }
+        blocks = {"points": (dict[Name, points], named)}
+        base = {"__base__": PointStudy, "__doc__": self.question}
+        return create_model(self.name.title().replace("_", ""), **base, **fields, **blocks)
+
+    @cached_property
+    def schema(self) -> "pa.DataFrameSchema":
+        """The schema of its table."""
+        from rarefeat.workflow.files import schema
+
         columns = {**self.axes, **self.arms, "seed": SEED, **self.columns}
-        return schema.schema(self.table, f"a row per ({', '.join(keys)})", columns, keys)
+        columns = {
+            name: load_function(item)[name] if isinstance(item, str) else item.schema()
+            for name, item in columns.items()
+        }
+        keys = [*self.keys, "seed"]
+        return schema.schema(self.table_name, f"a row per ({', '.join(keys)})", columns, keys)
 
-    def changes(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of all arms but the base, `changed` columns minus the base's at the
-        seed.
-        """
-        keys, table = [*self.axes, "seed"], self.derive(table)
-        is_base = (table[list(self.base)] == pd.Series(self.base)).all(axis=1)
-        others, changed = table[~is_base], list(self.changed)
-        base = table[is_base].set_index(keys)[changed].loc[pd.MultiIndex.from_frame(others[keys])]
-        return self.after(others.assign(**(others[changed] - base.to_numpy())))
+    def changes(self, table: "pd.DataFrame") -> "pd.DataFrame":
+        """Return the rows of all other arms, `changed` columns minus the base's at the seed."""
+        table, changed = self.derive(table), list(self.changed)
+        others = table[~is_arm(table, self.base)]
+        base = select(table, self.base).set_index(keys := [*self.axes, "seed"])[changed]
+        at_seed = base.loc[others.set_index(keys).index].to_numpy()
+        return self.after(others.assign(**(others[changed] - at_seed)))
 
-    def summary(self, table: pd.DataFrame) -> pd.DataFrame:
+    def summary(self, table: "pd.DataFrame") -> "pd.DataFrame":
         """Return mean, interval and number of seeds of the base, and of all changes from it."""
-        keys = [*self.axes, *self.arms]
-        is_base = (table[list(self.base)] == pd.Series(self.base)).all(axis=1)
-        rows = []
-        for which, part in (("base", table[is_base]), ("changes", self.changes(table))):
-            for values, group in part.groupby(keys):
-                for name in self.means[which]:
-                    mean, _, low, high, n = student_interval(group[name].to_numpy())
-                    rows.append((*values, name, mean, low, high, n))
-                ends = fraction_interval(group["diverged"].to_numpy())
-                rows.append((*values, "diverged", group["diverged"].mean(), *ends, len(group)))
-        return pd.DataFrame(rows, columns=[*keys, "quantity", "mean", "ci_low", "ci_high", "n"])
+        parts = {"base": select(table, self.base), "changes": self.changes(table)}
+        tables = [
+            means_by(parts[which], self.keys, names, shares=("diverged",))
+            for which, names in self.means.items()
+        ]
+        import pandas as pd
 
-    def claim_rows(self, tables: Mapping[str, pd.DataFrame], job: Any) -> Iterator[Any]:
+        return pd.concat(tables, ignore_index=True)
+
+    def measure_claims(
+        self, tables: Mapping[str, "pd.DataFrame"], job: Any
+    ) -> Iterator["Measurement"]:
         """Yield the measurement of every claim at every point."""
         from rarefeat.claims.measurements import measurement
 
-        (table,), section = tables.values(), job.config_section(self.name, self.settings)
-        parts = {True: self.changes(table), False: table}
-        for claim, pick in self.picks.items():
-            for values, rows in parts[pick.arm != self.base].groupby(list(self.axes)):
-                of = [select(rows, arm).set_index("seed") for arm in (pick.arm, pick.minus) if arm]
-                numbers = of[0][pick.column] - (of[1][pick.column] if pick.minus else 0.0)
-                kept = pick.counts_diverged or pick.arm == self.base
-                lost = 0 if kept else int(sum(one["diverged"].sum() for one in of))
-                point = dict(zip(self.axes, values, strict=True))
-                numbers = pick.apply(numbers, section)
-                yield measurement(claim, self.study, point, numbers, diverged=lost)
+        (table,), section = tables.values(), job.config_section(self.name, self.section)
+        changes = self.changes(table) if self.changed else table
+        points = [dict(iter(part.groupby(list(self.axes)))) for part in (table, changes)]
+        for values, (claim, pick) in itertools.product(points[0], self.picks.items()):
+            rows = points[pick.arm != self.base][values]
+            of = [select(rows, arm).set_index("seed") for arm in (pick.arm, pick.minus) if arm]
+            of = of or [rows.set_index("seed")]
+            numbers = of[0][pick.column] - (of[1][pick.column] if pick.minus else 0.0)
+            kept = pick.counts_diverged or pick.arm == self.base
+            lost = 0 if kept else int(sum(one["diverged"].sum() for one in of))
+            point = dict(zip(self.axes, values, strict=True))
+            yield measurement(
+                claim, self.study_name, point, pick.apply(numbers, section), diverged=lost
+            )
 
-    def page(self, tables: Mapping[str, pd.DataFrame], job: Any) -> str:
-        """Return the page of a run: every claim with what was found in its primary regime."""
-        (rows,) = tables.values()
-        lines = [
-            f"- {row.statement}: {row.estimate:.3g} ± {row.error:.2g} ({row.n} seeds),"
-            f" must be {row.required}."
-            for row in rows[rows["primary"]].itertuples()
-        ]
-        return "\n".join([f"# {self.title}", "", *lines]) + "\n"
+    @property
+    def study_name(self) -> str:
+        """Name of the study in paths."""
+        return self.study or self.name
 
+    @property
+    def published_tables(self) -> dict[str, tuple[tuple[str, ...], Callable]]:
+        """The published table: the table that it is made of, and its summary."""
+        return {self.published: ((self.table_name,), self.summary)} if self.published else {}
+
+    @cached_property
     def kind(self) -> StudyKind:
-        """Return the declaration of its stage, table, figures, page and claims."""
+        """The declaration of its stage, table, figures, page and claims."""
         module = f"studies.{self.name}"
-        measure = Stage(
-            f"{module}:{self.measure.__name__}", self.settings, self.job_config, ("probes.parquet",)
-        )
+        function = f"{module}:{self.measure.__name__}"
+        stage = Stage(function, self.section, ("probes.parquet",))
 
-        def outputs(section: SeedSettings) -> StudyOutputs:
-            name, measured = self.table, f"{self.name}_measured"
-            table = collected_table(f"{module}:SCHEMA", measure, "probes", self.study, section)
-            page = Page(self.title, f"{module}:page", (measured,), shown=(name,))
+        def outputs(section: PointStudy) -> StudyOutputs:
+            name, schema = self.table_name, f"{module}:STUDY.schema"
+            table = collected_table(schema, stage, "probes", self.study_name, section)
             figures = {key: Figure((name,), text, module) for key, text in self.figures.items()}
+            shown = (name, f"{self.name}_measured") if self.picks else (name,)
+            page = Page(self.title, shown, tuple(figures), self.question)
             return StudyOutputs({name: table}, figures, {self.name: page})
 
+        claims = f"{module}:STUDY.measure_claims"
         return StudyKind(
-            self.name, self.title, self.settings, outputs,
-            studies=lambda section: {self.study: section}, stages=(measure,),
+            self.name, self.title, self.section, outputs,
+            studies=lambda section: {self.study_name: section}, stages=(stage,),
             inherits=SHARED_TRAINING_KEYS, by_default=False, question=self.question,
-            claim_inputs=lambda section: ClaimInputs((self.table,), {self.name: section}),
+            claim_inputs=lambda section: (
+                ClaimInputs((self.table_name,), {self.name: section}, claims)
+                if self.picks
+                else None
+            ),
         )  # fmt: skip
 
 
-def select(rows: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
+def one_of(axis: Column) -> Any:
+    """Return the type of a value of an axis."""
+    return Annotated[axis.kind, Field(**axis.bounds)]
+
+
+def is_arm(rows: "pd.DataFrame", where: Mapping[str, Any]) -> "pd.Series":
+    """Return which rows have these values."""
+    import pandas as pd
+
+    return (rows[list(where)] == pd.Series(where, dtype=object)).all(axis=1)
+
+
+def select(rows: "pd.DataFrame", where: Mapping[str, Any]) -> "pd.DataFrame":
     """Return the rows with these values."""
-    return rows[(rows[list(where)] == pd.Series(where)).all(axis=1)]
+    return rows[is_arm(rows, where)]
 
 
-def grid(blocks: Mapping[str, Any]) -> list[Cell]:
-    """Return a cell for every combination of values in some blocks, each once."""
-    plain = [block.model_dump(by_alias=True) for block in blocks.values()]
-    points = {point for axes in plain for point in itertools.product(*axes.values())}
-    return [cell(**dict(zip(plain[0], point, strict=True))) for point in sorted(points)]
+def means_by(
+    table: "pd.DataFrame", keys: Sequence[str], columns: Iterable[str], shares: Iterable[str] = ()
+) -> "pd.DataFrame":
+    """Return mean, 95 % interval (exact for shares) and n of columns, by group."""
+    import pandas as pd
+
+    from rarefeat.statistics import fraction_interval, student_interval
+
+    rows = []
+    for values, group in table.groupby(list(keys)):
+        for name in columns:
+            mean, _, low, high, n = student_interval(group[name].to_numpy())
+            rows.append((*values, name, mean, low, high, n))
+        for name in shares:
+            ends = fraction_interval(group[name].to_numpy())
+            rows.append((*values, name, group[name].mean(), *ends, len(group)))
+    return pd.DataFrame(rows, columns=[*keys, "quantity", "mean", "ci_low", "ci_high", "n"])

@@ -94,9 +94,10 @@ def executed_code(job: Job) -> Iterator[str]:
 
 
 def changed_stages(jobs: list[CompletedJob]) -> dict[str, tuple[str, str]]:
-    """Map all changed code to its hash before and its hash now.
+    """Return the hash before and the hash now of all code that changed.
 
-    RarefeatError if outputs are of several versions of it, or no job that runs it is there.
+    It raises RarefeatError if outputs are of several versions of it, or no job that runs it is
+    there.
     """
     before: dict[str, tuple[str, Path]] = {}
     for completed in jobs:
@@ -172,7 +173,7 @@ def first_difference(completed: CompletedJob) -> str:
 def accept(results: Path, cores: int = 1) -> dict[str, tuple[str, str]]:
     """Record what changed code gives the same bytes, and return its hashes before and now.
 
-    RarefeatError if an output of the sample differs.
+    It raises RarefeatError if an output of the sample differs.
     """
     jobs = completed_jobs(results)
     if not jobs:

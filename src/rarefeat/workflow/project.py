@@ -28,13 +28,15 @@ from rarefeat.workflow.config.names import (
     shorten_repr,
     suggest,
 )
-from rarefeat.workflow.config.section import Section, format_validation_error
+from rarefeat.workflow.config.section import Section, dump_config, format_validation_error
 from rarefeat.workflow.config.study import SHARED_STUDY_KEYS, merge_configs
 from rarefeat.workflow.config.yaml_reader import read_yaml
 from rarefeat.workflow.files.sealed_files import write_file
-from rarefeat.workflow.registry import NAMES, find_stage, kinds, load_kind
-from rarefeat.workflow.run.job import Job, make_job
+from rarefeat.workflow.registry import broken, find_stage, kinds, load_kind
+from rarefeat.workflow.run.code_hashes import user_code
+from rarefeat.workflow.run.job import Job, flat, make_job
 from rarefeat.workflow.study_kind import (
+    SHARED_STAGES,
     ClaimInputs,
     Figure,
     HtmlPage,
@@ -57,10 +59,7 @@ PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
 
 
 def check_results_path(folder: str) -> str:
-    """Return the folder of results.
-
-    ValueError for one that Snakemake or a shell would misread, or that holds the project.
-    """
+    """Return the folder of results; ValueError if a shell misreads it, or the project is in it."""
     first = (Path(folder).parts or ("",))[0]
     if first in (*PROJECT_FOLDERS, "", "..") or first[0] in ".-~" or "://" in folder:
         raise ValueError(
@@ -100,10 +99,7 @@ class TopLevelConfig(Section):
 
 @dataclass(frozen=True)
 class Project:
-    """One config and its outputs.
-
-    Names of studies, tables, figures, pages and targets are unique.
-    """
+    """One config and its outputs, of which no two have one name."""
 
     results: str
     sections: Mapping[str, Any]
@@ -116,6 +112,8 @@ class Project:
     """Name of the run; empty for none."""
     merged: Mapping[str, Any] = field(default_factory=dict)
     """The whole config as plain values, the studies' files in it (`write_merged`)."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with each kind of study that is left out, by its name."""
 
     @cached_property
     def kinds(self) -> dict[str, StudyKind]:
@@ -185,7 +183,7 @@ class Project:
         for kind, inputs in self.claim_inputs.items():
             claim_tables[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
-                f"{self.kinds[kind].module('claims')}:measure",
+                inputs.function or f"{self.kinds[kind].module('claims')}:measure",
                 {**inputs.sections, "claims": self.claim_sets[kind].digest},
                 tables=inputs.tables,
                 wrapper="claims.run_measurements:measure_claims",
@@ -213,10 +211,7 @@ class Project:
         """Every page of text by its name."""
         claim_pages = {
             f"claims_{paper}": Page(
-                f"claims of {paper}",
-                "claims.page:page",
-                (name := f"claims_{paper}",),
-                shown=(name,),
+                f"Every claim of {paper.replace('_', ' ')}", (f"claims_{paper}",)
             )
             for paper in self.papers
         }
@@ -233,9 +228,7 @@ class Project:
 
     @cached_property
     def targets(self) -> dict[str, list[str]]:
-        """Files below the folder of results of each target: every kind, every study.
-
-        The claims of every paper.
+        """Files of each target, which is a kind, a study, or the claims of a paper.
 
         A kind has all its outputs; a study its own tables, and the figures and pages that are made
         from these alone.
@@ -284,8 +277,22 @@ class Project:
         return self._jobs[name]
 
     def studies_of(self, stage: Stage) -> list[str]:
-        """Return the studies that run through a stage."""
-        return [name for name, study in self.studies.items() if isinstance(study, stage.study)]
+        """Return the studies that run through a stage, itself or upstream of another one."""
+        stages = *SHARED_STAGES, *(item for kind in self.kinds.values() for item in kind.stages)
+        through = [stage, *(item for item in stages if stage.function in item.lineage)]
+        types = tuple(item.study for item in through)
+        return [name for name, study in self.studies.items() if isinstance(study, types)]
+
+    @cached_property
+    def measured(self) -> dict[str, Stage]:
+        """Stage of each study that measures its cells in one job, which writes their probes."""
+        return {
+            name: stage
+            for kind in self.kinds.values()
+            for stage in kind.stages
+            if stage.files == ("probes.parquet",) and not stage.upstream
+            for name in self.studies_of(stage)
+        }
 
     @property
     def tables_by_rule(self) -> dict[str, list[str]]:
@@ -297,10 +304,7 @@ class Project:
 
     @property
     def figure_targets(self) -> dict[str, str]:
-        """Figure of each target: its name.
-
-        The number of one of a paper's figures, as figure1.
-        """
+        """Figure of each target, which is its name, or its number in a paper, as figure1."""
         numbered = {
             match[0]: name for name in self.figures if (match := re.match(r"figure\d+(?=_)", name))
         }
@@ -350,15 +354,13 @@ class Project:
     def page_job(self, name: str) -> Job:
         """Return the job that writes a page, as text and for the report."""
         page = self.pages[name]
-        schemas = {table: self.tables[table].schema for table in page.shown}
-        sections = {"title": page.title, "schemas": schemas, **page.sections, **self.size_section}
-        tables = dict.fromkeys((*page.tables, *page.shown))
-        return self._job(
-            page.function or "report.html_pages:title_only",
-            sections,
-            tables,
-            "report.html_pages:render_page",
-        )
+        sections = {
+            "title": page.title,
+            "about": page.about,
+            "captions": {figure: self.figures[figure].caption for figure in page.figures},
+            "schemas": {table: self.tables[table].schema for table in page.tables},
+        }
+        return self._job("workflow.pages:page", sections | self.size_section, page.tables)
 
     def html_page_job(self, name: str) -> Job:
         """Return the job that writes a page of HTML."""
@@ -400,17 +402,40 @@ class Project:
             raise RarefeatError(f"{name} has no cell {cell}; see its grid in the config")
         study = self.studies.get(name) or self.sections[stage.function.split(".")[1]]
         place = self.cells[name, cell] if cell else None
-        return stage.job(name, study, place, seeds, self._user_files(name, seeds))
+        return stage.job(name, study, place, seeds, self.user_files(name, seeds))
+
+    def setting_texts(self, stage: Stage) -> dict[tuple[str, str], list[str]]:
+        """Return the settings of a stage as texts, by study and path of a cell."""
+        texts: dict[tuple[str, str], list[str]] = {}
+        for name in self.studies_of(stage):
+            study, known = self.studies[name], {}
+            for cell in map(stage.shared_cell, self.studies[name].cells()):
+                config = None if (name, cell.path) in texts else stage.config_of(study, cell)
+                for key, value in (config or {}).items():
+                    # What several cells share is one object.
+                    if id(value) not in known:
+                        known[id(value)] = value, describe_setting(key, value)
+                    texts.setdefault((name, cell.path), []).extend(known[id(value)][1])
+        return texts
+
+    @cached_property
+    def image_studies(self) -> dict[str, Any]:
+        """Studies that read images."""
+        return {
+            name: study
+            for name, study in self.studies.items()
+            if isinstance(getattr(study, "data", None), ImageData)
+        }
 
     @cached_property
     def _image_hashes(self) -> dict[str, dict[str, str]]:
         return {}
 
-    def _user_files(self, name: str, seeds: str) -> dict[str, str]:
+    def user_files(self, name: str, seeds: str) -> dict[str, str]:
         """Return the hashes of the user's files that a job of a study of images reads."""
-        study = self.studies.get(name)
-        if not isinstance(getattr(study, "data", None), ImageData):
+        if name not in self.image_studies:
             return {}
+        study = self.image_studies[name]
         if name not in self._image_hashes:
             self._image_hashes[name] = image_hashes(study, self.results, name)
         return self._image_hashes[name] | (
@@ -434,10 +459,7 @@ class Project:
         ) + seeds
 
     def check(self) -> "Project":
-        """Return itself; RarefeatError for a name that two things have, or that no path can have.
-
-        For too many seeds.
-        """
+        """Return itself; RarefeatError for a name that is taken or wrong, or for too many seeds."""
         for name, study in self.studies.items():
             try:
                 check_name(getattr(study, "draws", "none"))
@@ -495,6 +517,17 @@ class Project:
         return items
 
 
+def describe_setting(name: str, value: Any) -> list[str]:
+    """Return a setting as texts, one for each key; arms and other lists are one text.
+
+    The hash of a user's own code that it names stands with it.
+    """
+    plain = dump_config(value)
+    texts = flat(plain, name)
+    own = [" ".join(item) for item in user_code({name: plain}).items()]
+    return [", ".join(texts), *own] if isinstance(plain, list) else texts + own
+
+
 def check_tables(reader: str, names: Iterable[str], tables: Mapping[str, Table]) -> None:
     """Raise RarefeatError where a table is missing that a table, figure or page needs."""
     if missing := [name for name in names if name not in tables]:
@@ -505,10 +538,7 @@ def check_tables(reader: str, names: Iterable[str], tables: Mapping[str, Table])
 
 
 def sort_tables(tables: dict[str, Table]) -> dict[str, Table]:
-    """Return tables so that each comes after those that it is made from.
-
-    RarefeatError where one of these is missing.
-    """
+    """Return tables, each after those that it is made from; RarefeatError if one is missing."""
     ordered: dict[str, Table] = {}
 
     def add(name: str) -> None:
@@ -554,7 +584,10 @@ def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, An
 
 def merge(raw: dict, *folders: Path) -> dict:
     """Return a config laid over the studies' own files, as one mapping of plain values."""
-    allowed = [*TopLevelConfig.model_fields, *SHARED_STUDY_KEYS, "images", *kinds()]
+    of_kinds = kinds()
+    allowed = [*TopLevelConfig.model_fields, *SHARED_STUDY_KEYS, "images", *of_kinds]
+    if wrong := [error for name, error in broken().items() if name in raw]:
+        raise RarefeatError(wrong[0])
     if wrong := sorted(map(str, set(raw) - set(allowed))):
         raise RarefeatError(
             f"config: {shorten_repr(wrong[0])[1:-1]}: unknown key{suggest(wrong[0], allowed)};"
@@ -562,7 +595,7 @@ def merge(raw: dict, *folders: Path) -> dict:
         )
     size, most_seeds = raw.get("size"), raw.get("most_seeds")
     merged, sizes = {key: raw[key] for key in allowed if key in raw}, set()
-    for name in kinds():
+    for name in of_kinds:
         candidates = [
             *(folder / f"{name}.yaml" for folder in folders or (STUDIES,)),
             SINGLE_FILE_STUDIES / f"{name}.yaml",
@@ -588,40 +621,44 @@ def merge(raw: dict, *folders: Path) -> dict:
 
 
 def parse(raw: dict, *folders: Path) -> Project:
-    """Return the project of a raw config (`merge`); RarefeatError with a line that names the key."""
+    """Return the project of a raw config; RarefeatError with a line that names the key."""
     return build(merge(raw, *folders), raw)
 
 
 def build(merged: dict, raw: dict, *only: str) -> Project:
-    """Return the project of a merged config, or of `only` some study kinds of it.
-
-    An error names the keys of `raw`.
-    """
+    """Return the project of a merged config, or of some kinds; errors name the keys of `raw`."""
     of_kinds = {name: load_kind(name) for name in only} or kinds()
     top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
     shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}
-    sections = {
-        name: limit_seeds(kind.inherited(merged[name], shared), merged.get("most_seeds"))
-        for name, kind in of_kinds.items()
-    }
-    model = create_model(
-        "Config",
-        __base__=TopLevelConfig,
-        **{name: (kind.section, ...) for name, kind in of_kinds.items()},
-    )
+    config, sections = validate_section(TopLevelConfig, top, raw), {}
+    left_out = dict(broken()) if not only else {}
+    for name, kind in of_kinds.items():
+        section = limit_seeds(kind.inherited(merged[name], shared), merged.get("most_seeds"))
+        try:
+            model = create_model(name, __base__=Section, **{name: (kind.section, ...)})
+            sections[name] = getattr(validate_section(model, {name: section}, raw), name)
+            kind.build_outputs(sections[name])
+        except RarefeatError as error:
+            if name in raw or not kind.is_file:
+                raise
+            sections.pop(name, None)
+            left_out[name] = str(error)
+    results = f"{config.results}/{config.name}" if config.name else config.results
+    limits = config.size, config.most_seeds, config.name
+    return Project(results, sections, *limits, merged, left_out).check()
+
+
+def validate_section(model: type[Section], values: dict, raw: dict) -> Any:
+    """Return a section of values; RarefeatError that names the keys of the raw config."""
     try:
-        config = model.model_validate(top | sections)
+        return model.model_validate(values)
     except ValidationError as error:
         if missing := [key for key in SHARED_STUDY_KEYS if key not in raw]:
             raise RarefeatError(
                 f"config: {missing[0]}: missing, as is all of {DEFAULT}; start snakemake in the"
-                f" project's folder, or name it by"
-                " --directory"
+                f" project's folder, or name it by --directory"
             ) from error
         raise RarefeatError(f"config: {format_validation_error(error, model, raw)}") from error
-    typed = {name: getattr(config, name) for name in of_kinds}
-    results = f"{config.results}/{config.name}" if config.name else config.results
-    return Project(results, typed, config.size, config.most_seeds, config.name, merged).check()
 
 
 MERGED = "config.yaml"
@@ -629,10 +666,10 @@ MERGED = "config.yaml"
 
 
 class PlainDumper(yaml.CSafeDumper):
-    """Writes what stands twice twice."""
+    """A dumper that writes what occurs twice twice, without YAML's anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return that nothing is named by a mark."""
+        """Return True: nothing gets an anchor."""
         return True
 
 
@@ -645,16 +682,16 @@ def write_merged(project: Project) -> None:
 def load_merged(results: str, function: str = "", name: str = "") -> Project:
     """Return the project of the last run in a folder of results.
 
-    Of a job's function and name, only the study kind that it is of, where that is known by name:
-    the import of all thirteen takes longer than a short job.
+    Where a job's function and name tell its study kind, it has this alone: the import of all
+    thirteen takes longer than a short job.
     """
     text = Path(results, MERGED).read_text(encoding="utf-8")
     merged = yaml.load(text, Loader=yaml.CSafeLoader)
     package, *names = function.partition(":")[0].split(".")
     only = names[:1] if package == "studies" else []
-    if package == "chain":
+    if package == "stages":
         study = re.split(r"[.]|_(?:grid|summary|trends|trajectories)$", name)[0]
-        only = [kind for kind in NAMES if study in (merged[kind].get("studies") or {})]
+        only = [kind for kind in kinds() if study in (merged[kind].get("studies") or {})]
     with contextlib.suppress(RarefeatError):
         if only and (project := build(merged, merged, *only)).can_make(function, name):
             return project
@@ -662,7 +699,7 @@ def load_merged(results: str, function: str = "", name: str = "") -> Project:
 
 
 def check_omitted(kind: str, changes: Any, defaults: dict) -> None:
-    """Raise RarefeatError for a study that a config leaves out, by null, and that does not exist."""
+    """Raise RarefeatError for a study that is set to null and does not exist."""
     studies = changes.get("studies") if isinstance(changes, dict) else None
     allowed = defaults.get("studies") or {}
     for name, study in studies.items() if isinstance(studies, dict) else ():

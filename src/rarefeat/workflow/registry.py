@@ -1,56 +1,66 @@
-"""Registry of the study kinds. A new one is a file or a folder in `studies/`, and its name here."""
+"""The study kinds: every file and folder of `studies/` that declares `STUDY`, or `KIND`."""
 
 import importlib
 import importlib.util
 from functools import cache
+from pathlib import Path
 
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.study_kind import SHARED_STAGES, Stage, StudyKind
 
-NAMES = (
-    "imbalance",
-    "scaling",
-    "augmentation",
-    "long_tail",
-    "theory",
-    "selection",
-    "fate",
-    "fine_labels",
-    "two_layer",
-    "exact_results",
-    "pruning_premise",
-    "small_theorems",
-    "learners",
-)
+STUDIES = Path(__file__).parents[1] / "studies"
+FIRST = ("imbalance", "scaling", "augmentation", "long_tail", "theory", "selection", "fate")
+"""Kinds that lists begin with; the others follow by name."""
+NO_STUDY = ("experiment",)
+"""Modules of the folder that declare no kind."""
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of all kinds, in the order of lists."""
+    files = {path.stem for path in STUDIES.glob("[a-z]*.py")} - {*NO_STUDY}
+    folders = {path.parent.name for path in STUDIES.glob("*/__init__.py")}
+    found = sorted(files | folders)
+    return (*(name for name in FIRST if name in found), *(n for n in found if n not in FIRST))
 
 
 @cache
 def load_kind(name: str) -> StudyKind:
-    """Return KIND of the file of a kind, or of the module `declaration` of its folder."""
-    if importlib.util.find_spec(f"rarefeat.studies.{name}") is None:
-        raise RarefeatError(f"registry: studies/{name}: not found, as file or folder; check NAMES")
-    module = importlib.import_module(f"rarefeat.studies.{name}")
-    return (
-        module
-        if hasattr(module, "KIND")
-        else importlib.import_module(f"{module.__name__}.declaration")
-    ).KIND
+    """Return the declaration in the file of a kind, or in `declaration` of its folder.
+
+    RarefeatError that names the file, where it cannot be imported.
+    """
+    module = f"rarefeat.studies.{name}"
+    if importlib.util.find_spec(module).submodule_search_locations is not None:
+        module += ".declaration"
+    try:
+        imported = importlib.import_module(module)
+        return imported.KIND if hasattr(imported, "KIND") else imported.STUDY.kind
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise RarefeatError(f"{module.replace('.', '/')}.py: {' '.join(what.split())}") from error
+
+
+@cache
+def broken() -> dict[str, str]:
+    """Return what is wrong with each kind that cannot be imported, by its name."""
+    errors = {}
+    for name in names():
+        try:
+            load_kind(name)
+        except RarefeatError as error:
+            errors[name] = str(error)
+    return errors
 
 
 def kinds() -> dict[str, StudyKind]:
-    """Return every kind by its name."""
-    return {name: load_kind(name) for name in NAMES}
+    """Return every kind that can be imported, by its name."""
+    return {name: load_kind(name) for name in names() if name not in broken()}
 
 
 def find_stage(function: str) -> Stage | None:
-    """Return the pipeline stage with a function.
-
-    None where the function belongs to a table, a figure or a page.
-    """
-    package, *names = function.partition(":")[0].split(".")
-    stages = (
-        load_kind(names[0]).stages
-        if package == "studies" and names[:1] and names[0] in NAMES
-        else SHARED_STAGES
-    )
+    """Return the pipeline stage with a function; None for that of a table, a figure or a page."""
+    package, *path = function.partition(":")[0].split(".")
+    own = package == "studies" and path[0] in names()
+    stages = load_kind(path[0]).stages if own else SHARED_STAGES
     return next((stage for stage in stages if stage.function == function), None)

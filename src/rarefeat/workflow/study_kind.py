@@ -16,7 +16,7 @@ from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.images import ImageStudy
 from rarefeat.workflow.config.section import Section, dump_config
 from rarefeat.workflow.config.study import Study, merge_configs, share_defaults
-from rarefeat.workflow.run.code_hashes import parameters
+from rarefeat.workflow.run.code_hashes import settings_read
 from rarefeat.workflow.run.job import Job, make_job
 
 ConfigSections = Mapping[str, Any]
@@ -25,43 +25,39 @@ ConfigSections = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """A pipeline stage of the cells of a study.
-
-    One job for each cell and seed block, with files of its own.
-    """
+    """A pipeline stage: one job, with files of its own, for each cell and seed block of a study."""
 
     function: str
-    """MODULE:FUNCTION, called with `(inputs, job)`; it returns the content of each of `files`."""
+    """MODULE:FUNCTION, called with what its parameters name; it returns the content of each of
+    `files`."""
     study: type
     """Type of the studies that run through this stage."""
-    job_config: Callable[[Any, Cell], ConfigSections | None] | None
-    """Settings of the job of a cell, from `(study, cell)`, None where the cell has no such job; or
-    None, for those that the parameters of the function name."""
     files: tuple[str, ...]
     """FOLDER.SUFFIX of each file, the folder below that of results."""
     upstream: tuple["Stage", ...] = ()
     """Stages whose files of the same cell the job reads."""
     not_compared: tuple[str, ...] = ()
-    """Keys of `job_config` that a reader does not compare: a file may hold more arms than the
-    reader's grid block has."""
+    """Settings that a reader does not compare: a file may hold more arms than the reader's grid
+    block has."""
     axes: tuple[str, ...] | None = None
     """Axes in the path of its files, in order: fewer than the cell's where cells share a file, none
     where a study has one."""
-    rule: str = ""
-    """Name of its rule; that of the function by default."""
+    needs: str = ""
+    """Setting without which a cell has no such job."""
+    job_config: Callable[[Any, Cell], ConfigSections | None] | None = None
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Names of the settings that its files depend on: those of the stages upstream, its own."""
+        names = (name for function in self.lineage for name in settings_read(function))
+        return tuple(dict.fromkeys(names))
 
     def config_of(self, study: Any, cell: Cell | None) -> ConfigSections | None:
         """Return the settings of the job of a cell; None where the cell has no such job."""
         if self.job_config:
             return self.job_config(study, cell)
-        config = settings_of(study, cell, parameters(self.function)[1:])
-        nothing_to_train = "untrained" not in config and config.get("arms") == []
-        return None if nothing_to_train else config
-
-    @property
-    def name(self) -> str:
-        """Name of its rule."""
-        return self.rule or self.function.partition(":")[2]
+        config = settings_of(study, cell, self.settings)
+        return None if self.needs and not config[self.needs] else config
 
     @property
     def folders(self) -> dict[str, str]:
@@ -70,10 +66,7 @@ class Stage:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """Functions that a file of this stage depends on: those of the stages upstream.
-
-        Its own.
-        """
+        """Functions that a file of this stage depends on: those upstream, and its own."""
         return (*lineage(self.upstream), self.function)
 
     def shared_cell(self, cell: Cell) -> Cell:
@@ -84,10 +77,7 @@ class Stage:
         return Cell(axes, cell.arms if len(axes) == len(cell.axes) else ())
 
     def identify(self, cell: Cell, block: str) -> dict[str, Any]:
-        """Return the cell and seeds that a file says it is of.
-
-        Neither where a study has one file.
-        """
+        """Return the cell and seeds that a file says; nothing where a study has one file."""
         return {} if self.axes == () else {"cell": self.shared_cell(cell).values, "seeds": block}
 
     def path(self, folder: str, name: str, cell: Cell, block: str) -> str:
@@ -111,7 +101,7 @@ class Stage:
         return make_job(self.function, upstream, config, name, cell, block, files=files)
 
     def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
-        """Yield the first cell, the seed block and the path of every file of a study in a folder."""
+        """Yield the first cell, the seed block and the path of each file of a study in a folder."""
         paths = set()
         for cell in study.cells():
             if self.config_of(study, cell) is not None:
@@ -131,16 +121,10 @@ class Stage:
         }
 
 
-OF_CELL = {"arms": "trained", "untrained": "untrained"}
-"""Settings that a cell has, and not its study."""
-
-
 def settings_of(study: Any, cell: Cell | None, names: Iterable[str]) -> dict[str, Any]:
-    """Return the settings with some names, of a study and a cell."""
-    return {
-        name: getattr(cell, OF_CELL[name]) if name in OF_CELL else getattr(study, name)
-        for name in names
-    }
+    """Return the settings with some names: of a cell, `study.settings(cell)`, or of the study."""
+    of_cell = study.settings(cell) if cell and hasattr(study, "settings") else {}
+    return {name: of_cell[name] if name in of_cell else getattr(study, name) for name in names}
 
 
 def lineage(stages: Iterable[Stage]) -> tuple[str, ...]:
@@ -227,19 +211,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a run: `NAME.md`.
-
-    For the report `pages/NAME.html` with the text and tables to sort and to filter.
-    """
+    """A page of a run: `NAME.md`, and `pages/NAME.html` for the report (workflow/pages.py)."""
 
     title: str
-    function: str
-    """MODULE:FUNCTION, called with `(tables, job)`; it returns Markdown. Empty for a page of tables
-    alone."""
     tables: tuple[str, ...]
-    sections: ConfigSections = field(default_factory=dict)
-    shown: tuple[str, ...] = ()
-    """Tables that the report shows below the text."""
+    """Tables that the report shows; of claims there is a line each in the text, too."""
+    figures: tuple[str, ...] = ()
+    about: str = ""
+    """Paragraph below the title, as the question that a study asks."""
 
 
 @dataclass(frozen=True)
@@ -267,12 +246,13 @@ class StudyOutputs:
 class ClaimInputs:
     """Tables that the claims of a study kind are measured on.
 
-    The claims are declared in `claims.yaml` of its folder; `measure(tables, job)` of its module
-    `claims` measures them.
+    The claims are declared in `claims.yaml` of its folder, or in the YAML file beside its file.
     """
 
     tables: tuple[str, ...]
     sections: ConfigSections = field(default_factory=dict)
+    function: str = ""
+    """MODULE:FUNCTION that measures them; `measure` of the module `claims` by default."""
 
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -282,10 +262,7 @@ SINGLE_FILE_MODULES = ("declaration", "config", "tables", "figures", "claims", "
 
 @dataclass(frozen=True)
 class StudyKind:
-    """A kind of study.
-
-    It is the folder `studies/NAME` with `config/studies/NAME.yaml`, or `studies/NAME.py` with
-    `NAME.yaml`.
+    """A kind of study: `studies/NAME`, a folder or one file, with NAME.yaml for its config.
 
     `workflow/rules/NAME.smk` holds its rules, where the general ones do not do.
     """
@@ -311,7 +288,12 @@ class StudyKind:
     question: str = ""
     """Question for the lists of studies, where it has no page in docs/templates/studies."""
     answer: str = ""
-    """Answer in a few words; the first sentence of its findings by default."""
+    """Answer in a few words, for the same lists."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file, and not a folder."""
+        return (STUDIES / f"{self.name}.py").is_file()
 
     def module(self, name: str) -> str:
         """Return the name of one of its modules, from the package's root.
@@ -319,7 +301,7 @@ class StudyKind:
         A kind that is one file holds SINGLE_FILE_MODULES itself; another module of it is
         `studies/KIND_NAME.py`.
         """
-        if not (STUDIES / f"{self.name}.py").is_file():
+        if not self.is_file:
             return f"studies.{self.name}.{name}"
         return (
             f"studies.{self.name}" if name in SINGLE_FILE_MODULES else f"studies.{self.name}_{name}"
@@ -347,17 +329,10 @@ def table_from(function: str, sections: ConfigSections | None = None, **options:
     return Table(f"{folder}.tables:{name.upper()}", function, sections or {}, **options)
 
 
-def concatenated_tables(
-    rule: str, schemas: Mapping[str, str], sources: Mapping[str, Iterable[str]]
-) -> dict[str, Table]:
-    """Return tables that each hold the rows of several others; one rule makes them all."""
-    names = {name: list(tables) for name, tables in sources.items()}
-    read = tuple(dict.fromkeys(source for tables in names.values() for source in tables))
-    sections = {"schema": dict(schemas), "sources": names}
-    return {
-        name: Table(schema, "stages.concat_tables:join", sections, tables=read, rule=rule)
-        for name, schema in schemas.items()
-    }
+def joined_table(schema: str, tables: Iterable[str]) -> Table:
+    """Return the table of all rows of several others."""
+    function = "stages.concat_tables:join"
+    return Table(schema, function, {"schema": schema}, tables=tuple(dict.fromkeys(tables)))
 
 
 def collected_table(schema: str, stage: Stage, folder: str, name: str, study: Any) -> Table:
@@ -374,61 +349,48 @@ def collected_table(schema: str, stage: Stage, folder: str, name: str, study: An
 SYNTHESISE = Stage(
     "stages.synthesise:stage",
     Study,
-    None,
     ("latents.safetensors",),
     axes=("eps_min",),
-    rule="synthesise",
 )
 PRETRAIN = Stage(
     "stages.pretrain:stage",
     Study,
-    None,
     ("encoders.safetensors", "trajectories.parquet"),
     (SYNTHESISE,),
     not_compared=("arms",),
-    rule="pretrain",
+    needs="arms",
 )
 PROBE = Stage(
     "stages.probe:stage",
     Study,
-    None,
     ("probes.parquet",),
     (SYNTHESISE, PRETRAIN),
     not_compared=("arms", "untrained"),
-    rule="probe",
 )
 IMAGE_DATA = Stage(
     "images.datasets:stage",
     ImageStudy,
-    lambda study, cell: {"data": study.data},
     ("images.safetensors",),
     axes=(),
-    rule="image_data",
 )
 IMAGE_SPLITS = Stage(
     "images.splits:stage",
     ImageStudy,
-    ImageStudy.images_drawn,
     ("splits.safetensors",),
     (IMAGE_DATA,),
     axes=("rho", "split"),
-    rule="image_splits",
 )
 IMAGE_PRETRAIN = Stage(
     "images.pretrain:stage",
     ImageStudy,
-    ImageStudy.pretrain_config,
     ("encoders.safetensors", "trajectories.parquet"),
     (IMAGE_DATA, IMAGE_SPLITS),
-    rule="pretrain_images",
 )
 IMAGE_PROBE = Stage(
     "images.probe:stage",
     ImageStudy,
-    ImageStudy.probe_config,
     ("probes.parquet",),
     (IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN),
-    rule="probe_images",
 )
 SHARED_STAGES = (SYNTHESISE, PRETRAIN, PROBE, IMAGE_DATA, IMAGE_SPLITS, IMAGE_PRETRAIN, IMAGE_PROBE)
 """Stages that several kinds run through; their rules are workflow/rules/chain.smk and
@@ -436,10 +398,7 @@ images.smk."""
 
 
 def chain_tables(name: str, study: Study) -> dict[str, Table]:
-    """Return the tables of an encoder study and of each block of its grid.
-
-    STUDY_TABLE and STUDY.BLOCK_TABLE.
-    """
+    """Return the tables of a study, STUDY_TABLE, and of its grid's blocks, STUDY.BLOCK_TABLE."""
     parts = {name: study.as_plain_study()}
     parts |= {f"{name}.{block}": parts[name].grid_block_study(block) for block in study.grid}
     return {

@@ -8,11 +8,8 @@ import pytest
 from conftest import made_table, make_cells, quick
 
 from rarefeat.errors import RarefeatError
-from rarefeat.report.reference import config_pages, tables_page
 from rarefeat.studies.exact_results import (
-    doc_tables,
     figures,
-    findings,
     out_of_reach,
     summary,
     tables,
@@ -25,6 +22,7 @@ from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.project import Project, load
 from rarefeat.workflow.registry import kinds
 from rarefeat.workflow.study_kind import collected_table
+from reference import config_pages, tables_page
 
 
 def project(**exact_results) -> Project:
@@ -133,10 +131,6 @@ def test_the_summary_has_what_is_stated_and_what_is_printed(written):
         < 0
     )
     assert set(table["n"]) == {4}
-    (sentence,) = findings.findings(None, {"exact_results": doc_tables.shown(table)})
-    assert sentence.startswith(
-        "The looped transformer's error stays below its bound in exact arithmetic"
-    )
 
 
 def test_summary_pools_instances_over_a_drawn_axis():
@@ -229,21 +223,3 @@ def test_the_reference_pages_have_the_section_and_the_tables():
         f"## `{name}.parquet`" in text
         for name in [*tables.QUANTITIES, "exact_results", "out_of_reach"]
     )
-
-
-def test_findings_leave_out_mixtures_that_are_missing():
-    row = {
-        "result": "task_mixture",
-        "quantity": "private_weight",
-        "at": 1.0,
-        "mean": 0.5,
-        "ci_low": 0.4,
-        "ci_high": 0.6,
-    }
-    table = pd.DataFrame(
-        [row | {"setting": f"mixture=rare_{often}", "stated": 0.5, "n": 3} for often in (0.2, 0.65)]
-    )
-    assert findings.findings(None, {"exact_results": table[:1]}) == []
-    (sentence,) = findings.findings(None, {"exact_results": table})
-    assert "encodes a task of relative frequency 0.65 (" in sentence
-    assert "0.2 " not in sentence

@@ -16,7 +16,6 @@ from rarefeat.studies.fate import claims, learning_times
 from rarefeat.studies.fate.config import AXES, DecayAndScale, LateLearning
 from rarefeat.studies.fate.doc_tables import count_longer, select_stairs
 from rarefeat.studies.fate.draws import CellSettings, draw_latent_pairs
-from rarefeat.studies.fate.findings import findings
 from rarefeat.studies.fate.training import train_until_learned
 
 FATE = of_size("quick").sections["fate"]
@@ -226,37 +225,6 @@ def test_every_declared_claim_is_measured(full):
     tables["fate_times"] = pd.concat([timed, timed.assign(study="time_test")])
     measured = {row.claim for row in claims.measure(tables, job_with(section))}
     assert measured == set(load_claims("fate").claims)
-
-
-def test_findings_are_of_every_point(full):
-    """They are of one decay, and of the last step of each study."""
-    section, tables = full, {}
-    for name, study in section.studies_with_role("point").items():
-        late = {0.01: True, 0.02: name != "rarest"}
-        cells = [
-            planted(
-                late.get(point["lambda"], False), point["N"], point["latents"], study.seeds
-            ).assign(
-                **point.values,
-                T=study.training.T,
-                cosine=0.0,
-                count=300.0,
-                **dict.fromkeys(("kick_size", "own_growth", "top_5", "top_15", "winner_rank"), 0.5),
-            )
-            for point in study.points()
-        ]
-        tables[f"{name}_fate"] = pd.concat(cells)
-    points = learning_times.fate_points(tables, job_with(section.studies_with_role("point")))
-    verdict = {"verdict": "supported", "estimate": 0.5, "ci_low": 0.3, "ci_high": 0.7}
-    verdicts = pd.DataFrame([verdict | {"claim_id": "F-reuse"}])
-    mechanism = pd.DataFrame(
-        [{"latents": "plain", "N": N, "n": 48, "T": 4000, "learned": 9} for N in (0, 8192)]
-    )
-    inputs = {"verdicts_fate_over_time": verdicts, "fate_mechanism": mechanism}
-    first, _, second, _, third = findings(section, {"fate_points": points, **inputs})
-    assert "100 [86, 100] % of those with fresh pairs" in first
-    assert "More runs learn it from 8,192 reused pairs" in second
-    assert "predicts what most runs do" in third
 
 
 def test_select_stairs_keeps_every_rise():

@@ -8,7 +8,6 @@ from conftest import of_size
 from rarefeat.studies.learners.claims import CONTRASTS, measure
 from rarefeat.studies.learners.config import LearnerStudies
 from rarefeat.studies.learners.doc_tables import compare_late_learners
-from rarefeat.studies.learners.findings import findings
 from rarefeat.studies.learners.lockout import (
     frequency_rows,
     half_frequency,
@@ -128,64 +127,6 @@ def rows_of(learner: str, low: float, high: float, **values) -> dict:
         "ci_high": high,
         "bound": "",
     } | values
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [
-        (
-            0.1,
-            0.2,
-            "1 learns the rare feature at lower frequencies than the paper's, and none needs"
-            " higher ones. Lower frequencies suffice with Adam.",
-        ),
-        (
-            0.7,
-            0.9,
-            "none learns the rare feature at lower frequencies than the paper's, and 1 needs"
-            " higher ones. Higher ones are needed with Adam.",
-        ),
-        (
-            0.3,
-            0.6,
-            "none needs higher ones. Intervals overlap with that of the paper's learner for Adam.",
-        ),
-    ],
-)
-def test_findings_follow_the_planted_frequencies(section, low, high, words):
-    table = pd.DataFrame(
-        [
-            rows_of("infonce", 0.4, 0.5),
-            rows_of("adam", low, high),
-            rows_of("infonce", 0.6, 0.7, pairs="fresh"),
-            rows_of("infonce", 0.4, 0.5, measure="cosine"),
-        ]
-    )
-    shares = pd.DataFrame(
-        {"learner": ["infonce", "adam"], "pairs": "returning", "r2_frequent": [0.9, 0.9]}
-    )
-    published = table.replace({"bound": ""}, None)
-    lines = findings(section, {"learner_frequencies": published, "learner_shares": shares})
-    assert words in f"{lines[0]} {lines[2]}"
-    assert "needs the rare feature 0.45 [0.40, 0.50] times" in lines[1]
-    assert "With fresh pairs this learner needs it 0.65 [0.60, 0.70]" in lines[3]
-    assert "in 0 of 1 cases and at higher ones in 0." in lines[4]
-    assert lines[-1] == "All read the frequent features alike, to 0.1 of $R^2$."
-    apart = shares.assign(r2_frequent=[0.9, 0.5])
-    lines = findings(section, {"learner_frequencies": table, "learner_shares": apart})
-    assert lines[-1].endswith("More than 0.1 away: Adam (0.50).")
-
-
-def test_findings_are_empty_without_the_papers_learner(section):
-    table = pd.DataFrame([rows_of("adam", 0.1, 0.2)])
-    assert not findings(section, {"learner_frequencies": table, "learner_shares": table})
-
-
-def test_findings_name_the_end_of_the_grid(section):
-    table = pd.DataFrame([rows_of("infonce", 0.9, 1.0, frequency=1.0, bound="above")])
-    shares = pd.DataFrame({"learner": ["infonce"], "pairs": "returning", "r2_frequent": [0.9]})
-    first = findings(section, {"learner_frequencies": table, "learner_shares": shares})[1]
-    assert "more often than any frequency tested, 1 times" in first
 
 
 def test_late_learners_count_every_rare_feature():

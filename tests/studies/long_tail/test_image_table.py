@@ -1,4 +1,4 @@
-"""Tests of Table 2: group metrics by replica, paired summaries, the findings, and the claims."""
+"""Tests of Table 2: group metrics by replica, paired summaries, and the claims."""
 
 import itertools
 
@@ -14,8 +14,6 @@ from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.images.probe import probe_images
 from rarefeat.studies.long_tail.aggregate import longtail_table, summary_table
 from rarefeat.studies.long_tail.claims import measure
-from rarefeat.studies.long_tail.doc_tables import table2
-from rarefeat.studies.long_tail.findings import findings
 from rarefeat.studies.long_tail.tables import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
 from rarefeat.workflow.config.images import ImageArm, ImageProbe, ImageStudy, Network
 from rarefeat.workflow.files.schema import validate_sorted
@@ -99,18 +97,6 @@ def test_intervals_of_accuracies_stay_within_their_range():
     assert (share["paired_ci_low"].min(), share["paired_ci_high"].max()) == (-1.0, 1.0)
     assert gap["ci_low"].min() >= -1
     assert gap["paired_ci_high"].max() <= 2
-
-
-def test_findings_count_gains_and_losses():
-    lost, won = (replicas(lambda arm, rho, by=by: by * (arm != "dense")) for by in (-0.1, 0.1))
-    (lost,), (won,) = (
-        findings(
-            None, {"table2": table2(summary_table(longtail), longtail.assign(epochs=1, images=9))}
-        )
-        for longtail in (lost, won)
-    )
-    assert "none shows a gain" in lost
-    assert "none shows a loss" in won
 
 
 def test_arms_are_paired_with_dense_of_their_width():

@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 from whole_project import ROOT
 
+from pages import template_environment
 from rarefeat.images.network import ImageEncoder
 from rarefeat.images.nt_xent import convolution_weights
 from rarefeat.images.splits import long_tailed_counts
-from rarefeat.report.pages import template_environment
-from rarefeat.report.published_tables import PublishedTables
 from rarefeat.statistics import minimum_detectable_mean
 from rarefeat.studies.long_tail import staged_protocol
 from rarefeat.studies.long_tail.doc_tables import (
@@ -40,6 +39,7 @@ from rarefeat.studies.long_tail.tables import GROUPS, PROBES
 from rarefeat.workflow.config.images import ImageArm
 from rarefeat.workflow.config.study import merge_configs
 from rarefeat.workflow.config.yaml_reader import read_yaml
+from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load, parse
 
 RECIPE = ROOT / "config/cifar10_two_cores.yaml"

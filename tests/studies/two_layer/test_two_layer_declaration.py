@@ -7,9 +7,8 @@ import pytest
 from conftest import made_table, make_cells, quick
 
 from rarefeat.errors import RarefeatError
-from rarefeat.report.reference import config_pages, tables_page
 from rarefeat.stages.concat_tables import collect
-from rarefeat.studies.two_layer import findings, search
+from rarefeat.studies.two_layer import search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
 from rarefeat.studies.two_layer.declaration import KIND, MEASURE, SEARCH
 from rarefeat.studies.two_layer.doc_tables import beside_printed
@@ -19,6 +18,7 @@ from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import Project, load
 from rarefeat.workflow.run.job_inputs import JobInputs
+from reference import config_pages, tables_page
 
 
 def figure_names(project: Project) -> set[str]:
@@ -138,30 +138,6 @@ def test_search_table_collects_the_configured_searches(tmp_path):
 
 def test_an_empty_picture_has_the_columns_of_one():
     assert len(validate_sorted(TWO_LAYER_PICTURES, NO_PICTURE)) == 0
-
-
-def test_what_was_found_follows_the_table():
-    rows = [
-        ("parity", "network", 0.99, 0.98, 1.0, 1.0),
-        ("parity", "ntk", 0.84, 0.83, 0.85, 0.86),
-        ("parity", "random_features", 0.77, 0.76, 0.78, 0.5),
-        ("parity", "network-printed", 0.6, 0.5, 0.7, float("nan")),
-    ]
-    table = pd.DataFrame(rows, columns=["setting", "arm", "mean", "ci_low", "ci_high", "printed"])
-    _, first, second = findings.findings(
-        None, {"two_layer_printed": table.assign(quantity="test_accuracy", n=10)}
-    )
-    assert "the network is right on 99.0 [98.0, 100.0] %" in first
-    assert first.endswith("the network is less often right: 60.0 [50.0, 70.0] %.")
-    assert second.startswith(
-        "Tables A.1 to A.5 print 3 test accuracies. Ours are within five points of 2 of them"
-    )
-    assert (
-        findings.findings(
-            None, {"two_layer_printed": table[:0].assign(quantity="test_accuracy", n=10)}
-        )
-        == []
-    )
 
 
 def test_beside_printed_names_the_table_of_each_setting():

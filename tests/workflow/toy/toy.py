@@ -7,7 +7,6 @@ import pandas as pd
 from pydantic import Field
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.statistics import student_interval
 from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.seeds import SeedSettings
 from rarefeat.workflow.files.schema import SHARE, at_least, column, schema
@@ -90,20 +89,15 @@ def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
     return [measurement(claim, "toy_study", {}, gain) for claim in claims]
 
 
-def write_page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
-    """Return the page: a title and the finding in a sentence."""
-    mean, _, low, high, n = student_interval(measure(tables, job)[0].values.to_numpy())
-    interval = f"{mean:.2f} [{low:.2f}, {high:.2f}] ({n} seeds)"
-    return f"# The toy study\n\n- More samples change the accuracy by {interval}.\n"
-
-
 def build_outputs(toy: Toy) -> StudyOutputs:
     """Declare a table, a figure and a page."""
     tables = ("toy_accuracy",)
     schema = "studies.toy:ACCURACY"
     accuracy = collected_table(schema, LEARN, "learned", "toy_study", toy)
     figure = Figure(tables, "Accuracy over the number of samples. See whether it rises.")
-    page = Page("the toy study", "studies.toy:write_page", tables, shown=tables)
+    page = Page(
+        "The toy study", (*tables, "toy_measured"), ("learning_curve",), "Do more samples help?"
+    )
     figures, pages = {"learning_curve": figure}, {"toy": page}
     return StudyOutputs({"toy_accuracy": accuracy}, figures, pages)
 

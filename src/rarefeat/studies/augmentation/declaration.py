@@ -13,7 +13,7 @@ from rarefeat.workflow.study_kind import (
     StudyKind,
     StudyOutputs,
     Table,
-    concatenated_tables,
+    joined_table,
 )
 
 TABLES = ("augmentation", "augmentation_course", "augmentation_neurons", "augmentation_embedding")
@@ -21,9 +21,8 @@ IMAGE_TABLES = ("augmentation_images", "augmentation_images_units", "augmentatio
 SUPERVISE = Stage(
     "studies.augmentation.supervised_baseline:supervise_encoders",
     Augmentation,
-    Augmentation.supervise,
     (),
-    rule="supervise",
+    job_config=Augmentation.supervise,
 )
 FIGURES = {
     "augmentation_dial": Figure(
@@ -52,6 +51,9 @@ IMAGE_FIGURES = {
         " features of the test images of the first seed.",
     ),
 }
+
+
+QUESTION = "What gives each feature its own neuron, and does better augmentation help a rare one?"
 
 
 def build_outputs(section: Augmentation) -> StudyOutputs:
@@ -91,12 +93,11 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
                 study=name,
                 rule="measure_image_views",
             )
-    for names, studies, group in (
-        (TABLES, section.studies, "concat_augmentation"),
-        (IMAGE_TABLES, views, "concat_image_views"),
-    ):
-        sources = {table: [f"{name}.{table}" for name in studies] for table in names}
-        tables |= concatenated_tables(group, {table: schema(table) for table in names}, sources)
+    for names, studies in ((TABLES, section.studies), (IMAGE_TABLES, views)):
+        tables |= {
+            table: joined_table(schema(table), [f"{name}.{table}" for name in studies])
+            for table in names
+        }
     figures = FIGURES | {
         name: Figure(
             read, see, "studies.augmentation.image_figures", sections={"kinds": list(views)}
@@ -104,11 +105,7 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
         for name, (read, see) in IMAGE_FIGURES.items()
     }
     page = Page(
-        "augmentation and feature decoupling",
-        "studies.augmentation.findings:answer",
-        ("augmentation",),
-        {"augmentation": section},
-        shown=("augmentation_images",),
+        "Augmentation and feature decoupling", ("augmentation_images",), tuple(figures), QUESTION
     )
     return StudyOutputs(tables, figures, {"augmentation": page})
 

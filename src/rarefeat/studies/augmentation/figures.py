@@ -84,33 +84,10 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
         )  # fmt: skip
         ax.set(xlim=(-0.04, 1.04), xlabel=label)
     axes[0, 0].xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle(summarise_dial(rows[rows["metric"] == "covered_features"]))
+    figure.suptitle("Features with a neuron of their own, and the error of a head")
     entries = {name: look.without_line for name, look in OF_BIAS.items()}
     add_legend(figure, entries, f"{INTERVALS}, {n_of(*rows['n'])}")
     return figure
-
-
-def summarise_dial(rows: pd.DataFrame) -> str:
-    """Say in one line whether features are shown to have their own neuron under a bias alone."""
-    best = rows.groupby("series")["ci_low"].max()
-    free = rows[rows["series"] == "without a bias"]["ci_high"]
-    if len(free) and free.max() < 0.05 and best.get("with a bias", 0) > 0.5:
-        return "Without a bias no feature has a neuron of its own, whatever the augmentation"
-    return "Features with a neuron of their own, and the error of a head"
-
-
-def summarise_activity(neurons: pd.DataFrame) -> str:
-    """Say in one line whether neurons are shown to be always active without a bias alone."""
-    means = neurons.groupby(["study", "seed"])["activity"].mean().groupby("study")
-    low, high = means.min(), means.max()
-    without = low.index.str.endswith(WITHOUT_BIAS)
-    if (
-        without.any()
-        and not without.all()
-        and low[without].min() > 0.9 > 0.5 > high[~without].max()
-    ):
-        return "Without a bias nearly every input activates every neuron; with one, few inputs do"
-    return "How many inputs activate a neuron, by kind of pair"
 
 
 def augmentation_representations(tables: Tables, job: Job) -> Figure:
@@ -152,7 +129,7 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
         ax.set(xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
-    figure.suptitle(summarise_activity(neurons[neurons["encoder"] == "trained"]))
+    figure.suptitle("How many inputs activate a neuron, by kind of pair")
     entries = {
         "mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"),
         "95 % interval": SeriesStyle("0.15"),

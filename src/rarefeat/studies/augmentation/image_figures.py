@@ -10,7 +10,6 @@ from rarefeat.figures.labels import INTERVALS, display_name, n_of
 from rarefeat.figures.panels import (
     add_legend,
     add_panel_letters,
-    mean_interval,
     panels,
     plot_lines,
     plot_points,
@@ -54,7 +53,7 @@ def plot_image_views(table: pd.DataFrame, kinds: list[str]) -> Figure:
     figure, ((ax,),) = panels(height=1.0 + 0.3 * len(order))
     plot_points(ax, rows, "value", "place", styles, order=order, horizontal=True, dodge=0.4)
     ax.set(xlim=(min(-0.03, ax.get_xlim()[0]), 1.03), xlabel="share, or mean cosine")
-    ax.set_title(summarise_views(rows[rows["metric"] == "linear_accuracy"]))
+    ax.set_title("What the features of an image hold, by what its two views differ in")
     count = table["seed"].nunique() if "seed" in table else table["n"].max()
     entries = {name: look.without_line for name, look in styles.items()}
     add_legend(figure, entries, f"{INTERVALS}, {n_of(count)}")
@@ -68,24 +67,6 @@ def name_views(kinds: list[str]) -> dict[str, str]:
         kind: "views alike" if word == "none" else f"views differ in {word}"
         for kind, word in words.items()
     }
-
-
-def summarise_views(rows: pd.DataFrame) -> str:
-    """Say from which views the class is shown to be read better than before training."""
-    if "value" in rows:
-        ends = rows.groupby("series")["value"].apply(mean_interval)
-        low, high = (ends.map(lambda pair, end=end: pair[end]) for end in (0, 1))
-    else:
-        low, high = (rows.groupby("series")[name].max() for name in ("ci_low", "ci_high"))
-    if BEFORE in low.index:
-        better = [name for name in low.index if low[name] > high[BEFORE]]
-        worse = [name for name in low.index if high[name] < low[BEFORE]]
-        if better and worse == ["views alike"]:
-            return "Training makes the class easier to read if views differ, harder if they do not"
-    best = low.idxmax()
-    if best != BEFORE and low[best] > high.drop(best).max():
-        return f"The class is read best if {best}"
-    return "What the features of an image hold, by what its two views differ in"
 
 
 def augmentation_embeddings(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:

@@ -71,7 +71,7 @@ class MeasuredNetwork(NamedTuple):
     bias: Tensor
 
 
-def measure_augmentation(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
+def measure_augmentation(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
     """Return the tables of one study: end of training, trajectories, neurons, an embedding.
 
     Inputs are the encoders of the study and, where they are comparable, the supervised ones;
@@ -87,7 +87,7 @@ def measure_augmentation(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
         job.config_section("gradients", int),
     )
     rows_by_table = {name: [] for name in SCHEMAS}
-    blocks = list(read.files("encoders"))
+    blocks = list(inputs.files("encoders"))
     for encoders in progress(blocks, len(blocks), "augmentation"):
         cell = encoders.cell
         arms = {
@@ -101,7 +101,7 @@ def measure_augmentation(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
             }
             labelled = None
             if "supervised" in job.config:
-                path = read.results / "supervised.safetensors"
+                path = inputs.results / "supervised.safetensors"
                 weights, bias = read_tensors(
                     path, f"{seed}/weights", f"{seed}/bias", expected=supervised_of(job)
                 )

@@ -154,21 +154,21 @@ def measure(
     return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (values, units, places)), strict=True))
 
 
-def measure_image_views(read: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
+def measure_image_views(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
     """Return the tables of one kind of views.
 
     Inputs are the images, splits and encoders, config the study and `embedded`.
     """
     study = job.config_section(job.study, ImageStudy)
     names = ("train", "train_labels", "test", "test_labels")
-    (of_data,) = read.files("images")
+    (of_data,) = inputs.files("images")
     images, encoders = dict(zip(names, of_data.tensors(*names), strict=True)), {}
     pools = {
         seed: file.tensors(f"{seed}/pretrain")[0]
-        for file in read.files("splits")
+        for file in inputs.files("splits")
         for seed in file.seeds
     }
-    for file in read.files("encoders"):
+    for file in inputs.files("encoders"):
         for seed in file.seeds:
             encoders[seed] = encoder = ImageEncoder(study.network)
             state = list(encoder.state_dict())

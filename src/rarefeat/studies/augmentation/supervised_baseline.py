@@ -61,7 +61,7 @@ def supervise(
     return weights.detach()[0], bias.detach()[0]
 
 
-def supervise_encoders(read: JobInputs, job: Job) -> dict[str, Tensor]:
+def supervise_encoders(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
     """Train a supervised encoder for every seed of the study whose samples they see.
 
     Config is this study and `supervised`; the output is `supervised.safetensors`.

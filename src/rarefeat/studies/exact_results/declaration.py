@@ -24,9 +24,8 @@ STAGES = {
     name: Stage(
         f"{PACKAGE}.{name}:run_stage",
         result,
-        lambda study, cell: {"parameters": study.parameters(cell)},
         ("probes.parquet",),
-        rule=f"measure_{name}",
+        job_config=lambda study, cell: {"parameters": study.parameters(cell)},
     )
     for name, result in RESULTS.items()
 }
@@ -77,6 +76,9 @@ def experiments() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+QUESTION = "Which statements of Shi's dissertation hold exactly?"
+
+
 def build_outputs(section: ExactResults) -> StudyOutputs:
     """Declare tables of the results, of all of them together and of the costs, a figure for each,
     and a page.
@@ -99,13 +101,7 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
     figures = {
         name: Figure((name,), see, sections={name: studies[name]}) for name, see in SEE.items()
     }
-    page = Page(
-        "exact results",
-        f"{PACKAGE}.findings:answer",
-        ("exact_results",),
-        {"exact_results": section},
-        together,
-    )
+    page = Page("Exact results", together, tuple(figures), QUESTION)
     return StudyOutputs(tables, figures, {"exact_results": page})
 
 

@@ -117,7 +117,7 @@ def rows(problem: DigitProblem, cell: Cell, draws: str, seeds: list[int]) -> lis
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, step and quantity.

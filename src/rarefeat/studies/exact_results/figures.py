@@ -14,7 +14,6 @@ from rarefeat.figures.panels import (
     UNBOUNDED,
     finish_figure,
     label_ends,
-    mean_interval,
     panels,
     plot_lines,
     plot_points,
@@ -87,7 +86,7 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
     )
     left.set(ylabel="log of the squared error\nover that at the start", ylim=(-140, 4))
     right.set(ylabel="bound minus error (nat)", ylim=(0, None))
-    figure.suptitle(summarise_loops(of_quantity(table, "gap")))
+    figure.suptitle("The error of the looped transformer, and its bound")
     for ax in (left, right):
         ax.set_xlabel("loops $t$")
     entries = {f"{n:g} examples": look for n, look in looks.items()}
@@ -96,15 +95,6 @@ def looped_transformer(tables: Tables, job: Job) -> Figure:
         "double precision": SeriesStyle("0", "o").without_line,
     }
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
-
-
-def summarise_loops(gaps: pd.DataFrame) -> str:
-    """Say in one line whether the error is shown to fall faster than its bound for every size."""
-    last = gaps[gaps["at"] == gaps.groupby("setting")["at"].transform("max")]
-    low = last.groupby("setting")["value"].apply(lambda values: mean_interval(values)[0])
-    if len(low) and (low > 0).all():
-        return "The error falls faster than its bound, until double precision ends it"
-    return "The error of the looped transformer, and its bound"
 
 
 def low_rank_attention(tables: Tables, job: Job) -> Figure:
@@ -123,18 +113,9 @@ def low_rank_attention(tables: Tables, job: Job) -> Figure:
             title=f"task in {signal:g} of {int(rows['at'].max())} directions",
         )
     axes[0, 0].set_ylabel("mean squared error")
-    figure.suptitle(summarise_ranks(of_quantity(table, "loss")))
+    figure.suptitle("The error of attention of low rank, simulated and by the theorem")
     entries = {"simulated": look.without_line, "Theorem 5.4.2": STATED}
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
-
-
-def summarise_ranks(rows: pd.DataFrame) -> str:
-    """Say in one line at which rank the error is smallest, if at the same for every signal."""
-    means = rows.groupby(["setting", "at"])["value" if "value" in rows else "mean"].mean()
-    best = {setting: int(of_setting.idxmin()[1]) for setting, of_setting in means.groupby(level=0)}
-    if len(set(best.values())) == 1:
-        return f"The mean error is smallest at rank {next(iter(best.values()))} for every signal"
-    return "The error of attention of low rank, simulated and by the theorem"
 
 
 def spurious_features(tables: Tables, job: Job) -> Figure:
@@ -187,25 +168,10 @@ def task_mixture(tables: Tables, job: Job) -> Figure:
         f"{seeds_of(rows)}; dashed: Lemma F.3",
         ylabel="weight of private features",
         ylim=(-0.01, None),
-        title=summarise_mixture(rows[tasks["rare task"]], share),
+        title="Weight of the private features of a rare task and of a frequent one",
     )
     label_ends(ax, ends)
     return figure
-
-
-ENCODED = 0.01
-"""Weight from which on the private features of a task count as encoded."""
-
-
-def summarise_mixture(rows: pd.DataFrame, share: Mapping[str, float]) -> str:
-    """Say in one line up to which frequency a rare task is shown not to be encoded."""
-    value = "value" if "value" in rows else "ci_high"
-    most = rows.groupby("setting")[value].max()
-    none = [share[setting] for setting in most.index if most[setting] < ENCODED]
-    some = [share[setting] for setting in most.index if most[setting] >= ENCODED]
-    if none and some and max(none) < min(some):
-        return f"The rare task is not encoded up to {max(none):g} times the others' frequency"
-    return "Weight of the private features of a rare task and of a frequent one"
 
 
 def modular_addition(tables: Tables, job: Job) -> Figure:
@@ -236,24 +202,11 @@ def modular_addition(tables: Tables, job: Job) -> Figure:
         ax.set(xscale="log", xlabel=STEP, ylabel=label)
         ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].set_ylim(-0.3, 1.05)
-    ends = of_quantity(table, "margin_ratio")
-    figure.suptitle(summarise_margins(ends[ends["at"] == ends["at"].max()]))
+    figure.suptitle("Modular addition over training")
     entries = {name_of(setting, job): look for setting, look in looks.items()} | {
         "Theorem 4.9": STATED
     }
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
-
-
-REACHED = 0.9
-"""Part of the largest margin from which on the title calls it reached."""
-
-
-def summarise_margins(rows: pd.DataFrame) -> str:
-    """Say in one line whether every sum is shown to reach the margin of the theorem."""
-    low = rows.groupby("setting")["value"].apply(lambda values: mean_interval(values)[0])
-    if len(low) and (low > REACHED).all():
-        return "Training reaches the largest margin, with one frequency in most neurons"
-    return "Modular addition over training"
 
 
 def name_of(setting: str, job: Job) -> str:
@@ -285,22 +238,9 @@ def digit_neurons(tables: Tables, job: Job) -> Figure:
         ax.set(xlim=(-0.02, 1.02), xlabel=label)
     axes[0, 0].axvline(CLEAR, color=GREY, lw=0.7, zorder=0)
     axes[0, 0].set_ylabel("initial weights")
-    silhouettes = of_quantity(last, "silhouette")
-    figure.suptitle(summarise_clusters(silhouettes))
+    figure.suptitle(f"How clearly two clusters of neurons are apart (line: {CLEAR:g})")
     figure.supxlabel(f"after {last['at'].max():g} steps; {INTERVALS}, {seeds_of(table)}", size=7.5)
     return figure
-
-
-def summarise_clusters(rows: pd.DataFrame) -> str:
-    """Say in one line from which initial weights the two clusters are shown to be clearly apart."""
-    keys = ["value"] if "value" in rows else ["ci_low", "ci_high"]
-    groups = rows.groupby("place", sort=False)[keys]
-    clear = groups.min().min(axis=1) > CLEAR
-    blurred = groups.max().max(axis=1) < CLEAR
-    line = f"(line: {CLEAR:g})"
-    if clear.any() and (clear | blurred).all():
-        return f"Two clusters are clearly apart {line} for {clear.sum()} of {len(clear)} spreads"
-    return f"How clearly two clusters of neurons are apart {line}"
 
 
 CLEAR = 0.25
@@ -339,15 +279,7 @@ def nuclear_norm(tables: Tables, job: Job) -> Figure:
         xlabel=rf"penalty $\lambda$ on the nuclear norm, left: none; {INTERVALS}, {seeds_of(rows)}",
         ylabel="accuracy out of domain",
         ylim=(0.55, 1.02),
-        title=summarise_penalty(rows[rows["at"] == rows["at"].min()], n),
+        title=f"Accuracy out of domain with {n} training samples, by reading of the text",
     )
     label_ends(ax, ends)
     return figure
-
-
-def summarise_penalty(rows: pd.DataFrame, n: int) -> str:
-    """Say in one line whether all are shown to be above the printed accuracy without a penalty."""
-    column = "value" if "value" in rows else "ci_low"
-    if len(rows) and rows.groupby("series")[column].min().min() > OOD_NUCLEAR:
-        return f"With {n} training samples and no penalty accuracy is above both printed values"
-    return f"Accuracy out of domain with {n} training samples, by reading of the text"

@@ -137,7 +137,7 @@ def rows(problem: LoopedProblem, cell: Cell, draws: str, seeds: list[int]) -> li
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, loop and quantity.

@@ -175,7 +175,7 @@ def rows(problem: AttentionProblem, cell: Cell, draws: str, seeds: list[int]) ->
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, rank and quantity.

@@ -136,7 +136,7 @@ def of_weights(u: Tensor, w: Tensor) -> list[tuple[str, float, float]]:
     ]
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, step and quantity.

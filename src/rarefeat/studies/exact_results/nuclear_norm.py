@@ -115,7 +115,7 @@ def rows(problem: NuclearProblem, cell: Cell, draws: str, seeds: list[int]) -> l
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, penalty and quantity.

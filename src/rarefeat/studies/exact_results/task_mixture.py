@@ -301,7 +301,7 @@ def rows(mixture: Mixture, cell: Cell, draws: str, seeds: list[int]) -> list[Res
     return results
 
 
-def run_stage(read: JobInputs, job: Job) -> pd.DataFrame:
+def run_stage(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure a cell and block of seeds.
 
     Config: `parameters`. Output: a row per seed, place and quantity.

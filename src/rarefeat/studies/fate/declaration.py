@@ -19,8 +19,8 @@ PACKAGE = "studies.fate"
 MEASURE = Stage(
     f"{PACKAGE}.measure:measure_fate",
     LearningStudy,
-    LearningStudy.training_config,
     ("probes.parquet",),
+    job_config=LearningStudy.training_config,
 )
 LEARNED = (
     "Fraction of replicas that have learned the rare feature (a cosine of at least 0.5) against"
@@ -37,6 +37,11 @@ CONDITIONS = (
     " with exact 95 % intervals, against its frequency: fresh pairs at every step, and pairs that"
     " come back, a line for each weight decay. Right, controls: each pair also with the sign of the"
     " rare feature flipped, the rare feature alone in its samples, and no noise."
+)
+
+
+QUESTION = (
+    "Is a rare feature that is not learned at once learned later, and on what does that depend?"
 )
 
 
@@ -58,13 +63,12 @@ def build_outputs(section: LateLearning) -> StudyOutputs:
         tables[name] = table_from(
             f"{PACKAGE}.learning_times:{name}", {"courses": studies}, tables=tables_of(studies)
         )
-    shown = ("fate_shares", "fate_points")
-    page = Page("late learning", "", (), shown=shown)
     figures = {
         "fate_over_time": Figure(("fate_shares",), CAPTION),
         "fate_conditions": Figure(("fate_points",), CONDITIONS),
     }
-    return StudyOutputs(tables, figures, pages={"fate": page})
+    page = Page("Late learning", ("fate_shares", "fate_points"), tuple(figures), QUESTION)
+    return StudyOutputs(tables, figures, {"fate": page})
 
 
 def tables_of(names: Iterable[str]) -> tuple[str, ...]:

@@ -74,27 +74,12 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ylim=(-0.03, 1.03),
         xlabel=f"{STEP}\nwith exact 95 % intervals, {n_of(*shares['n'])}",
         ylabel="runs that have learned it",
-        title=summarise_reuse(shares),
+        title="Runs that have learned the rare feature, by reuse",
     )
     ax.xaxis.set_minor_formatter(NullFormatter())
     set_share_axis(ax.yaxis)
     label_ends(ax, ends)
     return figure
-
-
-def summarise_reuse(shares: pd.DataFrame) -> str:
-    """Say in one line which samples are shown to be learned from by more runs than fresh pairs."""
-    ends = shares.sort_values("step").groupby("N").tail(1).set_index("N")
-    if 0 not in ends.index:
-        return "Runs that have learned the rare feature"
-    fresh = ends.loc[0]
-    more = [N for N in ends.index if N and ends.loc[N, "ci_low"] > fresh["ci_high"]]
-    fewer = [N for N in ends.index if N and ends.loc[N, "ci_high"] < fresh["ci_low"]]
-    if more and not fewer:
-        return f"More runs learn it from up to {max(more):,} reused pairs than from fresh ones"
-    if fewer and not more:
-        return f"Fewer runs learn it from up to {max(fewer):,} reused pairs than from fresh ones"
-    return "Runs that have learned the rare feature, by reuse"
 
 
 def select_decay(shares: pd.DataFrame) -> pd.DataFrame:
@@ -144,18 +129,9 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     )  # fmt: skip
     set_share_axis(right.xaxis)
     right.set(xlim=(-0.04, 1.04), title=f"controls, {N:,} pairs")
-    figure.suptitle(summarise_decays(plain[plain["N"].isin([0, N])]))
+    figure.suptitle("Runs that have learned the rare feature, by weight decay")
     figure.supxlabel(f"exact 95 % intervals, {n_of(*points['n'])}", fontsize=7.5)
     return figure
-
-
-def summarise_decays(rows: pd.DataFrame) -> str:
-    """Say in one line whether a smaller decay is shown to let rarer features be learned."""
-    learned = rows[rows["ci_low"] > 0.5].groupby(["N", "lambda"])["eps_min"].min().unstack()
-    steps = learned.diff(axis=1).iloc[:, 1:]
-    if steps.size and (steps.fillna(0) >= 0).all(axis=None) and (steps > 0).any(axis=None):
-        return "The smaller the weight decay, the rarer the feature that most runs learn"
-    return "Runs that have learned the rare feature, by weight decay"
 
 
 def fate_draws(table: pd.DataFrame) -> Figure:
@@ -180,21 +156,10 @@ def fate_draws(table: pd.DataFrame) -> Figure:
         xlim=(-0.02, 1.02),
         xlabel=f"runs that learn it by step {table['T'].max():,}, exact 95 % intervals,"
         f" {n_of(*table['n'])}",
-        title=summarise_draws(rows, table[table["N"] == 0]),
+        title="Runs that learn the rare feature, by what comes back of a pair",
     )
     set_share_axis(ax.xaxis)
     return figure
-
-
-def summarise_draws(rows: pd.DataFrame, fresh: pd.DataFrame) -> str:
-    """Say in one line from which ways of drawing more runs are shown to learn than from fresh."""
-    if len(fresh) and len(rows):
-        more = rows[rows["ci_low"] > fresh["ci_high"].iloc[0]]["place"]
-        if len(more) == 1 < len(rows):
-            return f"More runs learn it than from fresh pairs only with {more.iloc[0]}"
-        if len(more):
-            return f"In {len(more)} of {len(rows)} rows more runs learn it than from fresh pairs"
-    return "Runs that learn the rare feature, by what comes back of a pair"
 
 
 def add_shares(points: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from rarefeat.workflow.config.cells import Cell, cell
-from rarefeat.workflow.config.images import Augmentation, ImageData, ImageTraining, Network
+from rarefeat.workflow.config.images import (
+    Augmentation,
+    ImageData,
+    ImageTraining,
+    Network,
+)
 from rarefeat.workflow.config.names import Name, check_name, merge_unique
 from rarefeat.workflow.config.section import Distinct, Section
 from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks

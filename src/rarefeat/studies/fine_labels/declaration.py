@@ -42,45 +42,48 @@ GRANULARITY = f"{STAGES}.granularity"
 TRAIN = Stage(
     f"{STAGES}.train:train_detectors",
     NetworkStudy,
-    NetworkStudy.training_config,
     ("detectors.safetensors",),
+    job_config=NetworkStudy.training_config,
 )
 MEASURE = Stage(
     f"{STAGES}.measure:measure_detectors",
     NetworkStudy,
-    NetworkStudy.measurement_config,
     ("errors.parquet", "trajectories.parquet", "heads.parquet"),
     (TRAIN,),
+    job_config=NetworkStudy.measurement_config,
 )
 COMPARE = Stage(
     f"{STAGES}.simulator_comparison:compare_simulators",
     SimulatorComparison,
-    SimulatorComparison.measurement_config,
     ("simulators.parquet",),
+    job_config=SimulatorComparison.measurement_config,
 )
 CROSS = Stage(
     f"{STAGES}.contrastive_encoder:train_contrastive",
     ContrastiveStudy,
-    ContrastiveStudy.measurement_config,
     ("crossing.parquet", "crossing_heads.parquet"),
+    job_config=ContrastiveStudy.measurement_config,
 )
 SWEEP_DIGITS = Stage(
-    f"{GRANULARITY}.digits:sweep_digits", Digits, Digits.measurement_config, ("sweeps.parquet",)
+    f"{GRANULARITY}.digits:sweep_digits",
+    Digits,
+    ("sweeps.parquet",),
+    job_config=Digits.measurement_config,
 )
 REPRESENT = Stage(
     f"{GRANULARITY}.simclr_features:represent_photographs",
     Photographs,
-    Photographs.representation_config,
     ("features.safetensors",),
     (IMAGE_DATA,),
     axes=(),
+    job_config=Photographs.representation_config,
 )
 SWEEP_PHOTOGRAPHS = Stage(
     f"{GRANULARITY}.photographs:sweep_photographs",
     Photographs,
-    Photographs.measurement_config,
     ("sweeps.parquet",),
     (IMAGE_DATA, REPRESENT),
+    job_config=Photographs.measurement_config,
 )
 SEE_SWEEP = (
     "Error of the coarse task on validation images by the labels of the pretraining, minus that of"
@@ -88,14 +91,9 @@ SEE_SWEEP = (
     " Open marks are the nearest rows of Table 1 of the paper, whose levels are of other images and"
     " networks. Compare the directions with the paper's."
 )
-FINDINGS_TABLES = (
-    "fine_labels_summary",
-    "fine_labels_heads",
-    "fine_labels_crossing",
-    "fine_labels_crossing_heads",
-    "fine_labels_digits_summary",
-)
-"""Tables that the findings are computed from."""
+
+
+QUESTION = "Do subclasses as labels keep features that coarse labels lose?"
 
 
 def build_outputs(section: FineLabels) -> StudyOutputs:
@@ -140,11 +138,8 @@ def build_outputs(section: FineLabels) -> StudyOutputs:
         figures[f"{name}_granularity"] = Figure(
             (f"{name}_summary",), SEE_SWEEP, f"{GRANULARITY}.figures", "granularity"
         )
-    page = Page(
-        "fine-grained labels", f"{STAGES}.findings:answer", FINDINGS_TABLES, sections, shown
-    )
-    pages = {"fine_labels": page} if set(FINDINGS_TABLES) <= set(tables) else {}
-    return StudyOutputs(tables, figures, pages)
+    page = Page("Fine-grained labels", shown, tuple(figures), QUESTION)
+    return StudyOutputs(tables, figures, {"fine_labels": page})
 
 
 def claim_inputs(section: FineLabels) -> ClaimInputs:

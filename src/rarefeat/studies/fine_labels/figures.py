@@ -61,19 +61,9 @@ def errors(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     label_ends(ax, {name: (mean, styles[name].colour) for name, mean in last.items()})
     ax.set(
         xlabel=f"{SUBCLASSES}\n{INTERVALS}, {n_of(*rows['n'])}",
-        title=summarise_labels(rows[rows["k"] == max(k)]),
+        title="Errors on easy and on hard samples, with coarse and with fine labels",
     )
     return figure
-
-
-def summarise_labels(rows: pd.DataFrame) -> str:
-    """Say in one line with which labels most hard samples are shown to be missed, and few."""
-    hard = rows[rows["metric"] == "hard_error"].set_index("labels")
-    most = [name for name in hard.index if hard.loc[name, "ci_low"] > 0.5]
-    few = [name for name in hard.index if hard.loc[name, "ci_high"] < 0.05]
-    if len(most) == 1 and len(few) == 1:
-        return f"With {most[0]} labels most hard samples are missed, with {few[0]} ones hardly any"
-    return "Errors on easy and on hard samples, with coarse and with fine labels"
 
 
 PAIR_NAMES = {
@@ -116,19 +106,7 @@ def crossing(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         last = chosen[chosen["k"] == chosen["k"].max()].groupby("series")[value].mean()
         label_ends(ax, {name: (y, styles[name].colour) for name, y in last.items()}, least=0.1)
     set_error_axis(axes[0, 0], "error of a linear head\non hard samples")
-    last = hard[hard["k"] == hard["k"].max()]
-    pairs = last[last["pair"] == "views"]
-    figure.suptitle(summarise_crossing(pairs, biased))
+    figure.suptitle("Error on hard samples, by positive pair")
     seeds = seeds_of(rows[rows["pair"] != "labels"])
     figure.supxlabel(f"{INTERVALS}, {seeds}; penalty of the head {RIDGE:g}", size=7.5)
     return figure
-
-
-def summarise_crossing(rows: pd.DataFrame, biased: str) -> str:
-    """Say in one line whether views are shown to serve hard samples with a bias alone."""
-    column = ["value"] if "value" in rows else ["ci_low", "ci_high"]
-    most, least = (rows.groupby("arm")[column].agg(end) for end in ("max", "min"))
-    both = {biased, "dense"} <= set(most.index)
-    if both and most.loc[biased].max() < least.loc["dense"].min():
-        return "Trained on two views, the encoder reads hard samples only with a bias"
-    return "Error on hard samples, by positive pair"

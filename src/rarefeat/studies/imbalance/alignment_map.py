@@ -14,7 +14,7 @@ from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 
-def alignment_map(read: JobInputs, job: Job) -> pd.DataFrame:
+def alignment_map(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Return the squared cosine of every neuron to every feature.
 
     Inputs are the encoders of the study, config its section `Study`; the output is the table
@@ -22,7 +22,7 @@ def alignment_map(read: JobInputs, job: Job) -> pd.DataFrame:
     """
     study, tables = job.config_section(job.study, Study), []
     data, minority = study.data, len(study.data.minority)
-    for encoders in read.files("encoders"):
+    for encoders in inputs.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
         space = make_simulator(
             study.simulator, study.draws, data.d, data.d1, study.training.m, seeds

@@ -105,6 +105,9 @@ SHIPPED = (
 """Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
 
 
+QUESTION = "How rare is too rare for contrastive learning, and does pruning help?"
+
+
 def build_outputs(section: Imbalance) -> StudyOutputs:
     """Return the tables of every study, and the figures of the paper's studies."""
     tables = merge_unique(
@@ -137,17 +140,9 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         if name not in SHIPPED
         for figure in FIGURES_OF_GRID
     }
-    read = [
-        f"{study}_{table}"
-        for study in ("paper", "without_bias")
-        for table in ("trends", "grid", "trajectories")
-    ]
     page = Page(
-        "imbalance and pruning",
-        "studies.imbalance.findings:answer",
-        ("confirmation_grid", *read, *BASELINES),
-        {"imbalance": section},
-        shown=(
+        "Imbalance and pruning",
+        (
             "paper_summary",
             "paper_trends",
             "neighbour_trends",
@@ -155,11 +150,13 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
             "cross_check",
             "direct_summary",
         ),
+        (*FIGURES, "printed_bias"),
+        QUESTION,
     )
     confirmation = {"confirmation": section.studies["confirmation"]}
     play = HtmlPage(
         "What was measured of the rare feature",
-        "report.interactive_page:page",
+        "studies.imbalance.explorer:page",
         ("confirmation_trajectories",),
         confirmation,
     )

@@ -25,15 +25,12 @@ from rarefeat.figures.labels import (
 from rarefeat.figures.panels import (
     draw_zero_line,
     finish_figure,
-    mean_interval,
-    median_interval,
     paired_differences,
     panels,
     plot_lines,
     plot_points,
     set_x_margins,
     set_y_range,
-    share_interval,
 )
 from rarefeat.figures.style import (
     COLUMN,
@@ -63,8 +60,6 @@ FIGURES_1_TO_4 = (
 BIASLESS = "dense, without a bias"
 ENDS = {"at_lowest": SeriesStyle(RARE, "o"), "at_highest": SeriesStyle(FREQUENT, "s")}
 END_NAMES = {"at_lowest": "at the lowest frequency", "at_highest": "at the highest"}
-LITTLE = 0.05
-"""Change of a cosine that the title of a figure calls at most so much."""
 
 
 def fate(tables: Tables, job: Job) -> Figure:
@@ -80,8 +75,7 @@ def fate(tables: Tables, job: Job) -> Figure:
     shown = assign_styles(["dense", *sorted(set(table["series"]) - {"dense", BIASLESS}), BIASLESS])
     shown[BIASLESS] = SeriesStyle(STYLES[4].colour, "v", (0, (6, 1.5)), filled=False)
     figure, axes = panels(1, 2, 3.1, sharey=True)
-    learned = table.groupby(["series", "eps_min"])["learned"]
-    figure.suptitle(summarise_fate(learned.apply(lambda values: share_interval(values)[0])))
+    figure.suptitle("Runs that learn the rare feature, with and without a bias")
     (left, right), metric = axes[0], quantity("max_alignment")
     for side, series in ((-1, "dense"), (1, BIASLESS)):
         replicas = table[table["series"] == series]
@@ -117,21 +111,6 @@ def fate(tables: Tables, job: Job) -> Figure:
         nsr_of(table),
     ]
     return finish_figure(figure, axes[0], entries, ", ".join(note))
-
-
-def summarise_fate(lower: pd.Series) -> str:
-    """Say from which frequency on most runs are shown to learn, with and without bias."""
-    first = {
-        series: min((eps for (_, eps), low in ends.items() if low > 0.5), default=None)
-        for series, ends in lower.groupby(level=0)
-    }
-    dense, biasless = first.get("dense"), first.get(BIASLESS)
-    if dense is None or biasless is None:
-        return "Runs that learn the rare feature, with and without a bias"
-    return (
-        f"With a bias, most runs learn the rare feature from a relative frequency of {dense:g} on;"
-        f" without one, from {biasless:g} on"
-    )
 
 
 def levels_of(grid: pd.DataFrame) -> dict[float, SeriesStyle]:
@@ -195,7 +174,7 @@ def alignment(tables: Tables, job: Job, metric: str) -> Figure:
     upper.set_ylabel(plotted.short or plotted.symbol)
     axes[-1, 0].set_xlabel(EPS)
     figure.align_ylabels()
-    figure.suptitle("\n".join(summarise_trend(grid, metric, others)))
+    figure.suptitle(f"The {NOUNS[metric]} against frequency")
     return finish_figure(
         figure, axes[:, 0], level_names(grid, levels), f"{INTERVALS}, {seeds_of(grid)}"
     )
@@ -204,32 +183,10 @@ def alignment(tables: Tables, job: Job, metric: str) -> Figure:
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
     "max_alignment": "largest cosine",
-    "cosine_similarity_balanced": "similarity of balanced pairs",
-    "regression_mse_balanced": "error on balanced data",
+    "cosine_similarity": "similarity of pairs",
+    "regression_mse": "error of a linear head",
 }
-"""Names of metrics in sentences."""
-
-
-def summarise_trend(grid: pd.DataFrame, metric: str, others: list[str]) -> list[str]:
-    """Say in a line each how a metric is shown to follow the frequency, and what masks change."""
-    keys = ["nsr", "eps_min"]
-    dense = grid[grid["series"] == "dense"].groupby(keys)[metric].apply(mean_interval)
-    ends = grid["eps_min"].min(), grid["eps_min"].max()
-    (low, high), noun = (dense.xs(end, level="eps_min") for end in ends), NOUNS[metric]
-    verbs = {
-        "rises": all(low[nsr][1] < high[nsr][0] for nsr in low.index),
-        "falls": all(low[nsr][0] > high[nsr][1] for nsr in low.index),
-    }
-    words = next((f"The {noun} {verb} with" for verb, shown in verbs.items() if shown), "")
-    lines = [f"{words or f'The {noun} against'} frequency"]
-    for series in others:
-        changes = paired_differences(grid, metric, series, axes=keys)
-        intervals = [mean_interval(values) for _, values in changes.groupby(keys)[metric]]
-        raised = sum(low > 0 for low, _ in intervals)
-        lowered = sum(high < 0 for _, high in intervals)
-        counts = f"higher at {raised}, lower at {lowered} of {len(intervals)} points"
-        lines.append(f"{arm_label(series)}: {counts}")
-    return lines
+"""Names of metrics in titles."""
 
 
 def baselines(tables: Tables, job: Job) -> Figure:
@@ -252,21 +209,10 @@ def baselines(tables: Tables, job: Job) -> Figure:
         ax.set(xlabel=EPS, ylabel=plotted.short or plotted.symbol)
         set_y_range(ax, plotted)
         set_x_margins(ax, table["eps_min"])
-    rarest = table[table["eps_min"] == table["eps_min"].min()]
-    figure.suptitle(summarise_baselines(rarest, [rows["arm"].iloc[0] for rows in balanced]))
+    figure.suptitle("The rare feature under balanced training and under masks")
     counts = table.groupby("series")["seed"].nunique()
     entries = {f"{arm_label(name)}, {n_of(counts[name])}": look for name, look in shown.items()}
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
-
-
-def summarise_baselines(rarest: pd.DataFrame, balanced: list[str]) -> str:
-    """Say in one line whether balanced training alone is shown to align a neuron."""
-    ends = rarest.groupby("arm")["max_alignment"].apply(mean_interval)
-    low = [ends[arm][0] for arm in ends.index if arm in balanced]
-    high = [ends[arm][1] for arm in ends.index if arm not in balanced]
-    if low and high and min(low) > 0.5 > max(high):
-        return "At the lowest frequency, only balanced training gives the rare feature a neuron"
-    return "The rare feature under balanced training and under masks"
 
 
 def quality(tables: Tables, job: Job, metric: str) -> Figure:
@@ -318,7 +264,7 @@ def quality(tables: Tables, job: Job, metric: str) -> Figure:
     axes[0, 0].set_ylabel(f"{plotted.symbol},\nafter training")
     axes[1, 0].set_ylabel("with both\nreferences")
     figure.align_ylabels()
-    figure.suptitle("\n".join(summarise_trend(grid, f"{metric}_balanced", others)))
+    figure.suptitle(f"The {NOUNS[metric]} against frequency")
     shown = {
         arm_label(arm): SeriesStyle("black", dash=assign_styles([arm])[arm].dash)
         for arm in untrained
@@ -369,20 +315,12 @@ def arms(tables: Tables, job: Job) -> Figure:
         ylim=(min(places.values()) - 0.5, 0.9),
         xlabel="largest cosine with the rare feature; as numbers what the\nmask changes, mean over"
         f" all frequencies, {n_of(*cosines['n'])}",
-        title=summarise_masks(cosines),
+        title="The largest cosine with the rare feature, with and without a mask",
     )
     left.set_yticks(list(places.values()), list(names.values()))
     right.set(xlim=(0, None), xlabel="neurons aligned with it,\nhighest frequency", title="copies")
     right.margins(x=0.1)
     return figure
-
-
-def summarise_masks(cosines: pd.DataFrame) -> str:
-    """Say in one line how much the masks are shown to change the largest cosine at most."""
-    ends = cosines[["paired_ci_low", "paired_ci_high"]].dropna().abs().to_numpy()
-    if ends.size and ends.max() < LITTLE:
-        return f"No mask changes the largest cosine by more than {ends.max():.1g} on average"
-    return "The largest cosine with the rare feature, with and without a mask"
 
 
 def printed_bias(tables: Tables, job: Job) -> Figure:
@@ -396,7 +334,6 @@ def printed_bias(tables: Tables, job: Job) -> Figure:
         words = {"follow": "with the norm", "grow": "growing"}.get(bias.rule, bias.rule)
         times = "" if bias.share == largest else f"{bias.share / largest:g} times the "
         names[name] = f"{times}printed bias, {words}"
-    largest_bias = [name for name in names if studies[name].training.bias.share == largest]
     styles = {
         series: STYLES[place] for series, place in zip(names.values(), (0, 4, 5), strict=False)
     }
@@ -408,22 +345,11 @@ def printed_bias(tables: Tables, job: Job) -> Figure:
         ax.set(xlabel=EPS, ylabel=plotted.short or plotted.symbol)
         set_y_range(ax, plotted)
         set_x_margins(ax, rows["eps_min"])
-    cosines = table[table["metric"] == "max_alignment"]
-    figure.suptitle(summarise_biases(cosines, largest_bias), fontsize="medium")
+    figure.suptitle(
+        "The rare feature under the bias of the grid and the printed one", fontsize="medium"
+    )
     note = f"{INTERVALS}, {n_of(*table['n'])}"
     return finish_figure(figure, axes.flat, styles, note)
-
-
-def summarise_biases(table: pd.DataFrame, printed: list[str]) -> str:
-    """Say in one line how large the cosine is shown to get at most under the printed bias."""
-    ours = table["study"].isin(printed)
-    last = table["eps_min"] == table["eps_min"].max()
-    top, other = table.loc[ours, "ci_high"].max(), table.loc[~ours & last, "ci_low"].min()
-    if (ours & last).any() and other > top:
-        return (
-            f"Under the printed bias, the mean largest cosine is below {top:.2g} at every frequency"
-        )
-    return "The largest cosine with the rare feature, by bias"
 
 
 def trajectories(tables: Tables, job: Job) -> Figure:
@@ -497,8 +423,7 @@ def trajectories(tables: Tables, job: Job) -> Figure:
         set_y_range(ax, plotted)
         ylabel = "largest cosine" if metric != "excess_loss" else plotted.symbol
         ax.set(xscale="log", xlabel=STEP, ylabel=ylabel, title=title)
-    last = wide[(wide["arm"] == "dense") & (wide["step"] == wide["step"].max())]
-    figure.suptitle(summarise_courses(last))
+    figure.suptitle("Rare and frequent features over training")
     entries = {f"relative frequency {eps_min:g}": look for eps_min, look in colours.items()}
     entries |= {
         arm_label(arm): SeriesStyle("black", dash=look.dash)
@@ -511,21 +436,6 @@ def trajectories(tables: Tables, job: Job) -> Figure:
     return finish_figure(
         figure, axes[0], entries, f"median and its 95 % interval, {seeds_of(wide)}", columns=4
     )
-
-
-def summarise_courses(last: pd.DataFrame) -> str:
-    """Say at which frequencies the median run is shown not to learn the rare feature."""
-    ends = {
-        eps_min: [median_interval(rows[f"{name}_alignment"]) for name in ("max", "majority")]
-        for eps_min, rows in last.groupby("eps_min")
-    }
-    missed = [f"{eps_min:g}" for eps_min, (rare, _) in ends.items() if rare[1] < HALF_LEARNED]
-    if missed and all(others[0] > HALF_LEARNED for _, others in ends.values()):
-        return (
-            f"The median run does not learn the rare feature at {' and '.join(missed)};"
-            " at all frequencies it learns the others"
-        )
-    return "Rare and frequent features over training"
 
 
 def alignment_heatmap(tables: Tables, job: Job) -> Figure:
@@ -591,23 +501,11 @@ def alignment_heatmap(tables: Tables, job: Job) -> Figure:
         xticks=range(1, features + 1),
         title="best neuron of each feature, every run",
     )
-    figure.suptitle(summarise_neurons(largest))
+    figure.suptitle("Neurons of frequent and of rare features")
     entries = {arm_label(arm): look.without_line for arm, look in names.items()}
     return finish_figure(
         figure, axes[0], entries, f"every seed small; {INTERVALS}, {seeds_of(table)}"
     )
-
-
-def summarise_neurons(largest: pd.DataFrame) -> str:
-    """Say whether only frequent features are shown to have a neuron, under every arm."""
-    of_feature = largest.groupby(["arm", "feature", "minority"])["squared_cosine"]
-    ends = of_feature.apply(mean_interval)
-    rare = ends.index.get_level_values("minority")
-    none, some = (high for _, high in ends[rare]), (low for low, _ in ends[~rare])
-    if len(ends) and max(none, default=0) < LITTLE and min(some, default=1) > HALF_LEARNED:
-        arms = " and ".join(arm_label(arm) for arm in sorted(set(largest["arm"])))
-        return f"Frequent features have neurons of their own, rare ones have none: {arms}"
-    return "Neurons of frequent and of rare features"
 
 
 # Figures of imbalance_and_pruning.

@@ -17,29 +17,31 @@ PACKAGE = "studies.learners"
 CHOOSE_RATE = Stage(
     f"{PACKAGE}.measure:choose_rate",
     LearnerStudy,
-    LearnerStudy.rate_config,
     ("rates.parquet",),
     axes=("learner",),
+    job_config=LearnerStudy.rate_config,
 )
 LEARN = Stage(
     f"{PACKAGE}.measure:learn",
     LearnerStudy,
-    LearnerStudy.training_config,
     ("readouts.parquet",),
     (CHOOSE_RATE,),
-    rule="train_learner",
+    job_config=LearnerStudy.training_config,
 )
 CLAIM_STUDY = "which_learners"
 """The study that the claims are about."""
 CAPTION = (
-    "Frequency from which half of the replicas learn the rare feature, by learner, with 95 %"
-    " bootstrap intervals over seeds: by a linear readout of the embeddings (filled), and by the"
-    " best neuron's cosine (open); an arrow stands for the end of the grid. The row `infonce` is"
+    "Frequency from which half of the replicas pass, by learner, with 95 % bootstrap intervals over"
+    " seeds: by a linear readout of the embeddings (filled), which an untrained encoder passes, too,"
+    " and by the best neuron's cosine (open); an arrow stands for the end of the grid. `infonce` is"
     " the paper's learner, and each other row differs from it in the one thing that it is named"
     " after. (b) R^2 of the readout of the frequent features, the same for all if learning is"
     " matched; grey: all features before training. Compare where a learner stands with the first"
     " row, and whether both measures agree."
 )
+
+
+QUESTION = "Do other losses, encoders and optimisers learn the rare feature that InfoNCE misses?"
 
 
 def build_outputs(section: LearnerStudies) -> StudyOutputs:
@@ -60,10 +62,8 @@ def build_outputs(section: LearnerStudies) -> StudyOutputs:
         shown = tuple(f"{name}_{table}" for table in ("frequencies", "learners", "rates"))
         sections = {"order": list(study.learners)}
         figures[f"{name}_lockout"] = Figure(shown, CAPTION, function="lockout", sections=sections)
-        answer = f"{PACKAGE}.findings:answer" if name == CLAIM_STUDY else ""
-        pages[f"{name}_lockout"] = Page(
-            f"learners of {name}", answer, shown, {"learners": section}, shown=shown
-        )
+        page = Page(f"Learners of {name}", shown, (f"{name}_lockout",), QUESTION)
+        pages[f"{name}_lockout"] = page
     return StudyOutputs(tables, figures, pages)
 
 
@@ -84,5 +84,5 @@ KIND = StudyKind(
     inherits=SHARED_TRAINING_KEYS,
     claim_inputs=claim_inputs,
     by_default=False,
-    question="Do other losses, encoders and optimisers learn the rare feature that InfoNCE misses?",
+    question=QUESTION,
 )

@@ -28,11 +28,11 @@ from rarefeat.workflow.run.job_inputs import JobInputs
 DENSE = tuple(ImageArm(arm="dense").model_dump().values())
 
 
-def gathered(read: JobInputs, job: Job) -> pd.DataFrame:
+def gathered(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Return the files of every cell and block of a study in one table, with their keys."""
     study, tables = job.config_section(job.study, ImageStudy), []
     (folder,) = job.files
-    for file in read.files(folder):
+    for file in inputs.files(folder):
         (arm,) = file.cell.arms
         width = study.network_of(file.cell).width
         keys = {
@@ -46,22 +46,22 @@ def gathered(read: JobInputs, job: Job) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def longtail_classes(read: JobInputs, job: Job) -> pd.DataFrame:
+def longtail_classes(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Return the accuracies of every probe on every class.
 
     Inputs are the files of the probes, config the study; the output is the table
     `longtail_classes`.
     """
-    return validate_sorted(LONGTAIL_CLASSES, gathered(read, job))
+    return validate_sorted(LONGTAIL_CLASSES, gathered(inputs, job))
 
 
-def longtail_trajectories(read: JobInputs, job: Job) -> pd.DataFrame:
+def longtail_trajectories(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Return the trajectory of every training.
 
     Inputs are the trajectories of the encoders, config the study; the output is the table
     `longtail_trajectories`.
     """
-    return validate_sorted(LONGTAIL_TRAJECTORIES, gathered(read, job))
+    return validate_sorted(LONGTAIL_TRAJECTORIES, gathered(inputs, job))
 
 
 def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:

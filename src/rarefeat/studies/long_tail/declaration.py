@@ -9,7 +9,7 @@ from rarefeat.workflow.study_kind import (
     Page,
     StudyKind,
     StudyOutputs,
-    concatenated_tables,
+    joined_table,
     table_from,
 )
 
@@ -21,6 +21,9 @@ SEE = (
     " rarest. See whether an interval leaves the line of zero. Last, if it was trained, dense on as"
     " many images in equal classes: what there was to gain."
 )
+
+
+QUESTION = "Does pruning improve what networks learn from long-tailed images, as Table 2 of the paper says?"
 
 
 def build_outputs(section: LongTail) -> StudyOutputs:
@@ -45,21 +48,21 @@ def build_outputs(section: LongTail) -> StudyOutputs:
             figures[f"longtail_{name}"] = Figure(
                 (f"{name}.longtail_summary",), SEE, function="longtail"
             )
-    schemas = {table: f"studies.long_tail.tables:{table.upper()}" for table in TABLES}
-    sources = {table: [f"{name}.{table}" for name in section.studies] for table in TABLES}
-    tables |= concatenated_tables("concat_long_tail", schemas, sources)
-    pages = {"long_tail": page("long-tailed images", section, shown=("longtail_summary",))}
-    pages |= {
-        f"long_tail_{name}": page(f"long-tailed images: {name}", section, f"{name}.")
-        for name in section.studies
+    tables |= {
+        table: joined_table(
+            f"studies.long_tail.tables:{table.upper()}",
+            [f"{name}.{table}" for name in section.studies],
+        )
+        for table in TABLES
     }
+    pages = {
+        "long_tail": Page("Long-tailed images", ("longtail_summary",), tuple(figures), QUESTION)
+    }
+    for name in section.studies:
+        drawn = tuple(figure for figure in figures if figure == f"longtail_{name}")
+        title, shown = f"Long-tailed images: {name}", (f"{name}.longtail_summary",)
+        pages[f"long_tail_{name}"] = Page(title, shown, drawn, QUESTION)
     return StudyOutputs(tables, figures, pages)
-
-
-def page(title: str, section: LongTail, prefix: str = "", shown: tuple[str, ...] = ()) -> Page:
-    """Return the page of findings of all studies, or of one."""
-    tables = f"{prefix}longtail_summary", f"{prefix}longtail"
-    return Page(title, "studies.long_tail.findings:answer", tables, {"long_tail": section}, shown)
 
 
 def claim_inputs(section: LongTail) -> ClaimInputs:

@@ -51,7 +51,7 @@ def replicas(study: Study, cell: Cell, weights: Tensor, seeds: list[int]) -> pd.
     return pd.DataFrame(sizes | {name: values.numpy() for name, values in columns.items()})
 
 
-def trained_sizes(read: JobInputs, job: Job) -> pd.DataFrame:
+def trained_sizes(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Return a row per trained point and seed.
 
     Inputs are the table `lucky_sets` and the encoders of the sizes that it selects, config the
@@ -59,8 +59,8 @@ def trained_sizes(read: JobInputs, job: Job) -> pd.DataFrame:
     """
     scaling, tables = job.config_section("scaling", Scaling), []
     studies = scaling.studies()
-    for name, cells in trained_cells(scaling, read["lucky_sets"]).items():
-        for encoders in read.files("encoders", name, studies[name]):
+    for name, cells in trained_cells(scaling, inputs["lucky_sets"]).items():
+        for encoders in inputs.files("encoders", name, studies[name]):
             if encoders.cell in cells:
                 (weights,) = encoders.tensors("dense/weights")
                 tables.append(replicas(studies[name], encoders.cell, weights, encoders.seeds))

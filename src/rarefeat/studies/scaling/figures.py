@@ -41,7 +41,6 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     fits["series"] = name_ranges(fits)
     order = list(dict.fromkeys(fits["place"]))
     figure, axes = panels(1, 2, 1.3 + 0.19 * len(order), sharey=True)
-    agreements = []
     for ax, power, title in zip(
         axes[0], (0.0, -0.5), ("as printed", "with the logarithm"), strict=True
     ):
@@ -49,23 +48,12 @@ def scaling(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         rows = fits[(fits["log_power"] == power) | (fits["bound_side"] == "at most")]
         plot_points(ax, rows, "distance", "place", SERIES, order=order, horizontal=True, dodge=0.4)
         draw_zero_line(ax, vertical=True)
-        agreements.append(rows["ci_high"] >= 0)
-        ax.set(title=f"{title}: {agreements[-1].sum()} of {len(rows)} agree")
+        ax.set_title(title)
         ax.set_xlabel("exponent in $d$ minus its bound;\n$\\rightarrow$ on the allowed side")
         ax.grid(axis="y", lw=0.3)
-    figure.suptitle(summarise_exponents(*agreements))
+    figure.suptitle("Fitted exponents and their bounds")
     add_legend(figure, SERIES, "fitted exponent and 95 % interval")
     return figure
-
-
-def summarise_exponents(printed: pd.Series, logarithm: pd.Series) -> str:
-    """Say in one line whether the fits agree with every bound only if its logarithm counts."""
-    if len(logarithm) and logarithm.all() and not printed.all():
-        return (
-            f"As printed, {(~printed).sum()} of {len(printed)} fits break their bound;"
-            " with its logarithm none does"
-        )
-    return "Fitted exponents and their bounds"
 
 
 def name_fit(row: dict) -> str:

@@ -16,14 +16,14 @@ PACKAGE = "studies.selection"
 MEASURE = Stage(
     f"{PACKAGE}.measure:measure_selection",
     InterventionSweep,
-    lambda sweep, cell: sweep.training_config(),
     ("probes.parquet", "scores.parquet"),
+    job_config=lambda sweep, cell: sweep.training_config(),
 )
 MEASURE_DIGITS = Stage(
     f"{PACKAGE}.digits:digits_of_selection",
     Digits,
-    lambda digits, cell: digits.training_config(),
     ("probes.parquet",),
+    job_config=lambda digits, cell: digits.training_config(),
 )
 SCHEMAS = f"{PACKAGE}.tables"
 LAW = ("law_fit", "law_test")
@@ -51,13 +51,12 @@ CAPTIONS = {
         " ruins the training. Compare each rule with the random mask."
     ),
 }
-FINDINGS_TABLES = (
-    "scores_new_selection_scores",
-    "interventions_selection",
-    "selection_steps",
-    "selection_law",
+
+
+QUESTION = (
+    "Which rule identifies the rare feature's neurons, what does pruning them do, and from which"
+    " relative frequency on is the feature learned?"
 )
-"""Tables that the findings are computed from."""
 
 
 def build_outputs(section: Selection) -> StudyOutputs:
@@ -84,15 +83,9 @@ def build_outputs(section: Selection) -> StudyOutputs:
         f"{SCHEMAS}:SELECTION_DIGITS", MEASURE_DIGITS, "probes", DIGITS, section.digits
     )
     shown = tuple(name for name in ("selection_steps", "selection_law", DIGITS) if name in tables)
-    page = Page(
-        "which neurons to prune",
-        f"{PACKAGE}.findings:answer",
-        FINDINGS_TABLES,
-        {"selection": section},
-        shown,
-    )
-    pages = {"selection": page} if set(FINDINGS_TABLES) <= set(tables) else {}
-    return StudyOutputs(tables, figures(section), pages)
+    drawn = figures(section)
+    page = Page("Which neurons to prune", shown, tuple(drawn), QUESTION)
+    return StudyOutputs(tables, drawn, {"selection": page})
 
 
 def tables_with_role(section: Selection, *roles: str) -> tuple[str, ...]:

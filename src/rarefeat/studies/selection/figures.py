@@ -19,7 +19,6 @@ from rarefeat.figures.panels import (
     add_legend,
     draw_zero_line,
     finish_figure,
-    mean_interval,
     panels,
     plot_points,
 )
@@ -123,7 +122,7 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         horizontal=True, dodge=0.6,
     )  # fmt: skip
     left.set_xlabel(LEAD)
-    figure.suptitle(summarise_masks(rows), fontsize="medium")
+    figure.suptitle("What masks change of the rare feature, beside the others", fontsize="medium")
     right.set(xlabel="trainings that diverge", xlim=(-0.04, 1.04))
     right.xaxis.set_major_formatter(PercentFormatter(1))
     for ax in (left, right):
@@ -134,20 +133,6 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
     }
     add_legend(figure, shown, f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}")
     return figure
-
-
-def summarise_masks(rows: pd.DataFrame) -> str:
-    """Say in one line how many masks are shown to favour the rare feature, and how many diverge."""
-    raised = rows[rows["ci_low"] > 0]
-    stable = (raised["diverged"] == 0).sum()
-    if len(raised) and not stable:
-        return (
-            f"{len(raised)} of {len(rows)} masks favour the rare feature, and all of these diverge"
-        )
-    return (
-        f"{len(raised)} of {len(rows)} masks favour the rare feature, {stable} of them without"
-        " diverging"
-    )
 
 
 def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -182,7 +167,7 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     ax.set(
         xlim=(-0.03, 1.05),
         xlabel="relative frequency at which half of the runs learn the rare feature",
-        title=summarise_steps(table, names.get("dense", "")),
+        title="Relative frequency from which on half of the runs learn the rare feature",
     )
     entries = {
         f"bias scale {share_of(point)}": style.without_line for point, style in styles.items()
@@ -193,17 +178,6 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         entries,
         f"{INTERVALS.replace('mean', 'critical frequency')}, {n_of(*table['n'])}",
     )
-
-
-def summarise_steps(table: pd.DataFrame, dense: str) -> str:
-    """Say in one line which interventions are shown to lower the critical frequency everywhere."""
-    high = table.pivot_table(index="arm", columns="point", values="ci_high", aggfunc="max")
-    base = table[table["arm"] == dense].groupby("point")["ci_low"].min()
-    if len(base):
-        lower = [arm for arm in high.index if (high.loc[arm, base.index] < base).all()]
-        if 0 < len(lower) < 4:
-            return f"Of {len(high) - 1} interventions only {' and '.join(lower)} lower it"
-    return "The relative frequency from which on half of the runs learn the rare feature"
 
 
 def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -259,7 +233,7 @@ def law_errors_by_third(table: pd.DataFrame) -> Figure:
         xlim=(0, None),
         xlabel=f"predicted minus measured critical frequency, size; band: all {every['regimes']}"
         " regimes",
-        title=f"The formula misses the critical frequency by {every['error']:.2g} on average",
+        title="Error of the formula for the critical frequency, by third of each setting",
     )
     entries = {f"{third} third": style for third, style in styles.items()}
     add_legend(figure, entries, f"{INTERVALS} over regimes that the formula was not fitted on")
@@ -306,18 +280,8 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         for rule, change in far.iterrows():
             ax.text(0.02, list(names).index(rule), text.format(**change), **options)
         ax.set(title=rf"imbalance $\rho$ = {rho:g}", xlabel="change of the accuracy")
-    figure.suptitle(summarise_digits(rows[rows["group"] == "tail"]))
+    figure.suptitle("Change of the accuracy by each mask, on rare and on frequent digits")
     entries = {"rare digits": styles["tail"], "frequent digits": styles["head"]}
     return finish_figure(
         figure, (), entries, f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}"
     )
-
-
-def summarise_digits(rows: pd.DataFrame) -> str:
-    """Say in one line how many rules are shown to raise or lower the accuracy on rare digits."""
-    if "value" in rows:
-        columns = ["rho", "rule"]
-        ends = rows.groupby(columns)["value"].apply(mean_interval)
-        rows = pd.DataFrame(ends.tolist(), columns=["ci_low", "ci_high"])
-    gain, lose = (rows["ci_low"] > 0).sum(), (rows["ci_high"] < 0).sum()
-    return f"Of {len(rows)} masks {gain} raise the accuracy on rare digits, {lose} lower it"

@@ -16,8 +16,8 @@ NAME, STUDY, TABLE = "small_theorems", "theorem_points", "theorem_numbers"
 MEASURE = Stage(
     f"studies.{NAME}.measure:measure_theorem",
     SmallTheorems,
-    SmallTheorems.job_config,
     ("probes.parquet",),
+    job_config=SmallTheorems.job_config,
 )
 CAPTION = (
     "(a) Sampled contrastive loss with l(t) = -t over minus the variance of the smoothed"
@@ -28,15 +28,16 @@ CAPTION = (
 )
 
 
+QUESTION = "Do the theorems hold whose measurement takes a minute?"
+
+
 def build_outputs(section: SmallTheorems) -> StudyOutputs:
     """Return the table, the figure of Theorems 7.1 and 7.2, and the page."""
     table = collected_table(
         f"studies.{NAME}.tables:THEOREM_NUMBERS", MEASURE, "probes", STUDY, section
     )
-    page = Page(
-        "small theorems", f"studies.{NAME}.findings:answer", (TABLE,), {NAME: section}, (TABLE,)
-    )
     figures = {"invariant_features": Figure((TABLE,), CAPTION)}
+    page = Page("Small theorems", (TABLE,), tuple(figures), QUESTION)
     return StudyOutputs({TABLE: table}, figures, {NAME: page})
 
 
@@ -50,5 +51,5 @@ KIND = StudyKind(
     inherits=SHARED_TRAINING_KEYS,
     claim_inputs=lambda section: ClaimInputs((TABLE,)),
     by_default=False,
-    question="Do the theorems hold whose measurement takes a minute?",
+    question=QUESTION,
 )

@@ -15,8 +15,6 @@ SPURIOUS = {
     "spurious": "spurious bit, transformed",
     "spurious_shared": "spurious bit, shared by the pair",
 }
-ENCODED = 0.2
-"""Squared distance from which on the title says that a bit is encoded."""
 
 
 def invariant_features(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
@@ -54,15 +52,6 @@ def invariant_features(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     left.axvline(1, color=GREY, lw=0.7)
     left.set(xlim=(0, 1.1), xlabel="loss over minus the variance given\nthe invariant features")
     right.set(xlim=(-0.03, 1.03), xlabel="squared distance by a change\nof the bit, over $4 B^2$")
-    figure.suptitle(summarise_bits(encoded))
+    figure.suptitle("What the optimum of the contrastive loss encodes")
     add_legend(figure, styles, f"{INTERVALS}, {seeds_of(table)}")
     return figure
-
-
-def summarise_bits(encoded: pd.DataFrame) -> str:
-    """Say in one line which bits the optimum encodes, and which it does not."""
-    means = encoded.groupby("place", sort=False)["mean"].mean()
-    some, none = (list(means.index[chosen]) for chosen in (means > ENCODED, means <= ENCODED))
-    if some and none:
-        return f"The optimum encodes {len(some)} of {len(means)} bits, not the {none[0]}"
-    return "What the optimum of the contrastive loss encodes"

@@ -32,6 +32,9 @@ MAPS = {
 }
 
 
+QUESTION = "Which statements of the theory hold, and where?"
+
+
 def build_outputs(section: Theory) -> StudyOutputs:
     """Return the tables of every study, two maps, and the page on sensitivity.
 
@@ -71,13 +74,9 @@ def build_outputs(section: Theory) -> StudyOutputs:
         " double its value, at three frequencies; the band is that of the study as it is. See which"
         " choices decide it where the feature is learned in part of the seeds.",
     )
-    page = Page(
-        "sensitivity",
-        "studies.theory.sensitivity:page",
-        ("sensitivity_imbalance_and_pruning",),
-        {"theory": section},
-    )
-    return StudyOutputs(tables, figures, {"sensitivity": page})
+    shown = ("half_and_double", "sensitivity_imbalance_and_pruning")
+    page = Page("The theory, measured", shown, tuple(figures), QUESTION)
+    return StudyOutputs(tables, figures, {"theory": page})
 
 
 def read_from_encoders(schema: str, stage: str, name: str, study) -> Table:

@@ -19,7 +19,6 @@ from rarefeat.figures.labels import (
 )
 from rarefeat.figures.panels import (
     finish_figure,
-    mean_interval,
     panels,
     plot_lines,
     plot_points,
@@ -27,10 +26,8 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.style import STYLES, SeriesStyle, sequential_styles
 from rarefeat.model.theory import stage1_growth
-from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.studies.theory.config import TheoryStudy
 from rarefeat.workflow.config.study import Study
-from rarefeat.workflow.files.findings import enumerate_words
 from rarefeat.workflow.run.job import Job
 
 Tables = Mapping[str, pd.DataFrame]
@@ -116,23 +113,10 @@ def phase(tables: Tables, job: Job) -> Figure:
     axes[1, 0].set_ylabel(plotted.symbol)
     if len(levels) > 1:
         figure.colorbar(mesh, ax=list(axes[0]), label="largest cosine, mean", aspect=14)
-    figure.suptitle(summarise_maps(chosen))
+    figure.suptitle("The largest cosine with the rare feature over training")
     entries = {f"relative frequency {level:g}": look for level, look in shown.items()}
     entries |= {"predicted onset of stage 1": SeriesStyle("black", dash=(0, (3, 1.5)))}
     return finish_figure(figure, (), entries, f"{INTERVALS}, {seeds_of(*chosen)}")
-
-
-def summarise_maps(chosen: list[pd.DataFrame]) -> str:
-    """Say in one line from which frequency on the mean cosine is shown to end above one half."""
-    first = []
-    for table in chosen:
-        last = table[table["step"] == table["step"].max()]
-        low = last.groupby("eps_min")["value"].apply(lambda values: mean_interval(values)[0])
-        first.append(low.index[low > HALF_LEARNED].min())
-    if not np.isfinite(first).all():
-        return "The largest cosine with the rare feature over training"
-    words = enumerate_words([f"{eps_min:g}" for eps_min in first])
-    return f"From left to right, the rare feature is learned from a frequency of {words} on"
 
 
 def half_and_double(tables: Tables, job: Job) -> Figure:
@@ -163,8 +147,7 @@ def half_and_double(tables: Tables, job: Job) -> Figure:
         )
         ax.set(xlim=(-0.04, 1.04), xlabel="share of runs that\nlearn the rare feature", ylabel="")
         ax.set_title(f"relative frequency {eps_min:g}")
-    lowest = levels[0]
-    figure.suptitle(summarise_changes(varied[varied["eps_min"] == lowest], base, lowest))
+    figure.suptitle("Runs that learn the rare feature, by half and double each hyper-parameter")
     entries = dict(FACTOR_STYLES) | {"the study as it is": Patch(color="0.9")}
     note = f"share and exact 95 % interval, {seeds_of(varied)}, {n_of(*base['n'])} as it is"
     return finish_figure(figure, axes[0], entries, note)
@@ -175,16 +158,6 @@ FACTOR_STYLES = {
     FACTORS[0.5]: STYLES[4].replace(marker="<", filled=False).without_line,
     FACTORS[2.0]: STYLES[0].replace(marker=">").without_line,
 }
-
-
-def summarise_changes(varied: pd.DataFrame, base: pd.DataFrame, eps_min: float) -> str:
-    """Say in one line which changes let more runs learn the rare feature at a frequency."""
-    (study,) = base[base["eps_min"] == eps_min].itertuples()
-    more = varied[varied["ci_low"] > study.ci_high]
-    words = [f"{row.series.split()[0]} the {row.place}" for row in more.itertuples()]
-    if not words:
-        return "Runs that learn the rare feature, by half and double each hyper-parameter"
-    return f"At a frequency of {eps_min:g}, more runs learn it with {enumerate_words(words)}"
 
 
 def overlap(tables: Tables, job: Job) -> Figure:

@@ -12,14 +12,14 @@ from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 
-def read_milestones(read: JobInputs, job: Job) -> pd.DataFrame:
+def read_milestones(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Return a row per point, trained arm, seed and metric.
 
     Inputs are the encoders of the study, config its section `Study`; the output is
     `STUDY_milestones`.
     """
     study, rows = job.config_section(job.study, Study), []
-    for encoders in read.files("encoders"):
+    for encoders in inputs.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
         for arm in cell.trained:
             names = ("weights", "loss", "history", "ends", "T1", "T2")

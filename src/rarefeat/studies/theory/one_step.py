@@ -205,14 +205,14 @@ def ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else math.nan
 
 
-def read_one_step(read: JobInputs, job: Job, batches: int = BATCHES) -> pd.DataFrame:
+def read_one_step(inputs: JobInputs, job: Job, batches: int = BATCHES) -> pd.DataFrame:
     """Return a row per point, seed and metric of the dense arm.
 
     Inputs are the encoders of the study, config its section `Study`; the output is
     `STUDY_one_step`.
     """
     study, rows = job.config_section(job.study, Study), []
-    for encoders in read.files("encoders"):
+    for encoders in inputs.files("encoders"):
         cell, seeds = encoders.cell, encoders.seeds
         weights, bias = encoders.tensors("dense/weights", "dense/bias")
         for index, seed in enumerate(seeds):

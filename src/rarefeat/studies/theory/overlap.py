@@ -33,14 +33,14 @@ def smallest_of_minority(history: Tensor, d: int, minority: int) -> Tensor:
     return ordered.cumsum(-1) / torch.arange(1, norms.shape[-1] + 1)
 
 
-def read_overlap(read: JobInputs, job: Job) -> pd.DataFrame:
+def read_overlap(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Return a row per point, recorded step and pruning ratio k / m.
 
     Inputs are the encoders of the study, config its section `Study`; the output is `STUDY_overlap`.
     """
     study, rows = job.config_section(job.study, Study), []
     m, histories = study.training.m, dict[tuple, list[Tensor]]()
-    for encoders in read.files("encoders"):
+    for encoders in inputs.files("encoders"):
         histories.setdefault(encoders.cell.axes, []).extend(encoders.tensors("dense/history"))
     for axes, blocks in histories.items():
         shares = smallest_of_minority(

@@ -17,10 +17,12 @@ PACKAGE = "studies.two_layer"
 MEASURE = Stage(
     f"{PACKAGE}.measure:measure_two_layer",
     Emergence,
-    Emergence.measurement_config,
     ("probes.parquet", "pictures.parquet"),
+    job_config=Emergence.measurement_config,
 )
-SEARCH = Stage(f"{PACKAGE}.search:search_rates", Search, Search.searched, ("probes.parquet",))
+SEARCH = Stage(
+    f"{PACKAGE}.search:search_rates", Search, ("probes.parquet",), job_config=Search.searched
+)
 SEARCHED = ("two_layer_search", "two_layer_rates")
 OVER_STEPS = {
     "labels": ("parity", "interval"),
@@ -81,6 +83,9 @@ SEE_NEURONS = (
 )
 
 
+QUESTION = "When do supervised networks find the patterns that decide?"
+
+
 def build_outputs(section: TwoLayer) -> StudyOutputs:
     """Declare the tables of all settings and of the search, the figures and the page.
 
@@ -110,14 +115,9 @@ def build_outputs(section: TwoLayer) -> StudyOutputs:
             study="rate_search",
         ),
     }
-    page = Page(
-        "two-layer networks",
-        f"{PACKAGE}.findings:answer",
-        ("two_layer_summary",),
-        {"two_layer": section},
-        ("two_layer_summary", *SEARCHED),
-    )
-    return StudyOutputs(tables, figures_of(study), {"two_layer": page})
+    figures = figures_of(study)
+    page = Page("Two-layer networks", ("two_layer_summary", *SEARCHED), tuple(figures), QUESTION)
+    return StudyOutputs(tables, figures, {"two_layer": page})
 
 
 def schema(table: str) -> str:

@@ -13,7 +13,6 @@ from rarefeat.figures.panels import (
     add_legend,
     finish_figure,
     label_ends,
-    mean_interval,
     panels,
     plot_lines,
 )
@@ -123,10 +122,6 @@ def staircase(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     return finish_figure(figure, (), stairs, f"each of {seeds_of(rows)}")
 
 
-FAR = 0.1
-"""Distance from the printed value up to which the title counts a point."""
-
-
 def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     """Plot each number of Tables A.1-A.5 as measured over as printed."""
     (table,) = tables.values()
@@ -146,11 +141,9 @@ def printed_beside_measured(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
                 of_column["printed"], mean, errors, elinewidth=0.8,
                 **styles[column].without_line.line,
             )  # fmt: skip
-        far = (rows["mean"] - rows["printed"]).abs() > FAR
         ax.set(
             xlim=(-0.04, 1.06), ylim=(-0.04, 1.06), xlabel=f"{label}, printed",
             ylabel="measured", aspect="equal",
-            title=f"{(~far).sum()} of {len(rows)} within {FAR:g} of the print",
         )  # fmt: skip
     entries = {NAMES[arm]: styles[column].without_line for column, arm in COLUMNS.items()}
     n = int(both["n"].max()) if len(both) else 0
@@ -274,29 +267,10 @@ def tickets(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         ax.set(xlabel="neurons kept", title=display_name(setting), ylim=(0.4, 1.03))
     axes[0, 0].set_ylabel("test accuracy")
     entries = {name: looks[score] for score, name in TICKETS.items()}
-    figure.suptitle(summarise_tickets(tickets_only[tickets_only["setting"].isin(list(settings))]))
+    figure.suptitle("A few neurons of the second step, trained alone")
     return finish_figure(
         figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(tickets_only)}", columns=2
     )
-
-
-def summarise_tickets(rows: pd.DataFrame) -> str:
-    """Say in one line which rule is shown to choose better neurons than chance at the fewest."""
-    fewest = rows[rows["size"] == rows["size"].min()]
-    ends = fewest.groupby(["score", "setting"])["value"].apply(mean_interval).unstack()
-    if "random" in ends.index:
-        chance = ends.loc["random"]
-        better = [
-            TICKETS[score]
-            for score in ends.index
-            if all(ends.loc[score, name][0] > chance[name][1] for name in ends.columns)
-        ]
-        if better:
-            return (
-                f"The {fewest['size'].min()} neurons of {' and of '.join(better)} do better than"
-                " random ones"
-            )
-    return "A few neurons of the second step, trained alone"
 
 
 def lower_bounds(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:

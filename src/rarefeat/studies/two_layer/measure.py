@@ -89,7 +89,7 @@ def _targets(law: DataDistribution) -> tuple[Tensor, list[str]]:
     return torch.cat([centres, -centres]), ["target", "opposite"]
 
 
-def measure_two_layer(read: JobInputs, job: Job) -> BlockTables:
+def measure_two_layer(inputs: JobInputs, job: Job) -> BlockTables:
     """Measure a setting and block of seeds.
 
     Config: `setting`; `pictured`, the seed whose neurons are embedded in the plane. Outputs:

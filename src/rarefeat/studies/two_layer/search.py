@@ -67,7 +67,7 @@ def measure(
     return pd.DataFrame(rows)
 
 
-def search_rates(read: JobInputs, job: Job) -> pd.DataFrame:
+def search_rates(inputs: JobInputs, job: Job) -> pd.DataFrame:
     """Measure all candidates for a setting and seed.
 
     Config: `setting`; `candidates`, by the name of the rate. Output: a row per candidate.

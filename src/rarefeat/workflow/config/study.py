@@ -161,16 +161,9 @@ class Study(Section):
         """Return seed blocks by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
-    def pretrain_config(self, cell: Cell) -> dict[str, Any]:
-        """Return the config of the training of a cell."""
-        keys = ("draws", "simulator", "data", "training")
-        return {**{name: getattr(self, name) for name in keys}, "arms": cell.trained}
-
-    def probe_config(self, cell: Cell) -> dict[str, Any]:
-        """Return the config of the probe of a cell."""
-        return self.pretrain_config(cell) | {
-            "untrained": [arm for arm in cell.arms if not arm.trained]
-        }
+    def settings(self, cell: Cell) -> dict[str, Any]:
+        """Return the settings that a cell has, and not its study."""
+        return {"arms": cell.trained, "untrained": cell.untrained}
 
     def as_plain_study(self) -> "Study":
         """The study without what a kind of study adds to it, as the chain reads it."""
@@ -196,12 +189,7 @@ SHARED_TRAINING_KEYS = ("seeds", "first_seed", "seeds_per_block", "data", "train
 
 
 def inherit_defaults(shared: dict, studies: dict) -> dict:
-    """The studies with what holds for all of them.
-
-    Draws of their own name where they say nothing else.
-
-    A study that a later config sets to null is left out.
-    """
+    """Return the studies that are not null with what they share; each draws by its name."""
     return {
         name: {"draws": name} | merge_configs(shared, study) if isinstance(study, dict) else study
         for name, study in studies.items()

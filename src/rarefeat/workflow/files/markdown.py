@@ -61,7 +61,7 @@ def number(value: float, digits: int = 3, sign: str = "") -> str:
 
 
 def decimals(value: float, low: float, high: float, digits: int) -> int:
-    """Return the decimals at which no bound but zero reads as zero, nor a value that is not zero."""
+    """Return decimals at which neither bounds nor a value that differs from zero read as zero."""
     texts = (value, low, high) if low > 0 or high < 0 else (low, high)
     while digits <= MOST_DIGITS and any(x and round(x, digits) == 0 for x in texts):
         digits += 1

@@ -43,10 +43,17 @@ def at_least(value: float) -> pa.Check:
     return pa.Check.ge(value)
 
 
-def validate(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
-    """Validate a table against its schema; return it with its columns in order.
+def within(low: float | None, high: float | None) -> pa.Check | None:
+    """Declare bounds, of which either may be missing."""
+    if low is not None and high is not None:
+        return pa.Check.in_range(low, high)
+    return pa.Check.ge(low) if low is not None else pa.Check.le(high) if high is not None else None
 
-    Raises RarefeatError naming the first column that is missing, is not of the schema, or breaks
+
+def validate(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its columns in the order of its schema, validated against it.
+
+    It raises RarefeatError naming the first column that is missing, is not of the schema, or breaks
     it.
     """
     if names := [name for name in kind.columns if name not in table]:

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -17,13 +18,10 @@ Item = TypeVar("Item")
 
 
 def load_function(name: str) -> Callable:
-    """Return the function, or the schema, that MODULE:NAME names.
-
-    RarefeatError where the package has none.
-    """
+    """Return the function or schema that MODULE:NAME names; RarefeatError where there is none."""
     module, _, attribute = name.partition(":")
     try:
-        return getattr(importlib.import_module(f"rarefeat.{module}"), attribute)
+        return attrgetter(attribute)(importlib.import_module(f"rarefeat.{module}"))
     except (ModuleNotFoundError, AttributeError) as error:
         raise RarefeatError(f"{name}: the package rarefeat has no such function") from error
 

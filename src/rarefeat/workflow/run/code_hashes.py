@@ -1,4 +1,4 @@
-"""Hash the modules that a function depends on: its own, and all of this package that these import.
+"""Hash what a function depends on: what it reaches by name in its module, and modules imported.
 
 Left out of a module is what sets no number: comments, docstrings, annotations, `print`, texts of
 errors, fields and validators of config sections (settings hold their values). Machinery that runs
@@ -16,6 +16,7 @@ from typing import Any
 from rarefeat.errors import RarefeatError
 from rarefeat.model.user_functions import USER_FUNCTION_RE
 from rarefeat.model.user_modules import hash_user_code
+from rarefeat.workflow.files.sealed_files import write_file
 
 PACKAGE = Path(__file__).parents[2]
 LEFT_OUT = {
@@ -35,6 +36,8 @@ LEFT_OUT = {
     ),
 }
 """Modules and packages that run jobs, move bytes or declare products, and so set no number."""
+GIVEN = ("inputs", "tables", "job", "cell", "seeds", "label")
+"""Parameters of a function that the job itself has; any other one names a setting."""
 USER_PREFIX = "own"
 USER_KEYS = ("arm", "rule", "data_law", "encoder", "loss", "optimiser")
 """Keys of the config that may name a user's function."""
@@ -43,6 +46,8 @@ FILE = "code.json"
 reads it, so that it parses only what was edited; a job of the run compares with it."""
 AT_START: dict[str, list] = {}
 """Content of that file."""
+READ: dict[str, list] = {}
+"""The same of the modules that this process has looked at."""
 
 
 def hash_texts(*texts: bytes) -> str:
@@ -87,41 +92,116 @@ def describe(node: Any) -> Any:
     return type(node).__name__, *(describe(getattr(node, name)) for name in fields)
 
 
-def imports(tree: ast.AST) -> set[str]:
-    """Return the modules of the package that a module imports, anywhere but for types."""
-    names, queue = set(), [tree]
+def imports(nodes: Iterable[ast.AST]) -> dict[str, set[str]]:
+    """Return the modules of the package that statements import, by the name that they bind."""
+    found: dict[str, set[str]] = {}
+    queue = list(nodes)
     for node in queue:
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            for alias in node.names:
+                found.setdefault(alias.asname or alias.name.partition(".")[0], set()).add(
+                    alias.name
+                )
         elif isinstance(node, ast.ImportFrom):
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            for alias in node.names:
+                names = {node.module, f"{node.module}.{alias.name}"}
+                found.setdefault(alias.asname or alias.name, set()).update(names)
         queue += [child for child in ast.iter_child_nodes(node) if not sets_no_number(child)]
-    inside = (name.partition(".")[2] for name in names if name.startswith(f"{PACKAGE.name}."))
-    return {name for name in inside if find_file(name)}
+    package = f"{PACKAGE.name}."
+    return {
+        name: {inside for full in modules if find_file(inside := full.removeprefix(package))}
+        for name, modules in found.items()
+        if any(full.startswith(package) for full in modules)
+    }
 
 
-@functools.cache
+def bound_names(node: ast.stmt) -> set[str]:
+    """Return the names that a statement of a module binds or changes; none for any other one."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return {item.id for target in targets for item in ast.walk(target) if is_name(item)}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    return set()
+
+
+def is_name(node: ast.AST) -> bool:
+    """Return whether a node is a name."""
+    return isinstance(node, ast.Name)
+
+
+def used_names(node: ast.stmt) -> set[str]:
+    """Return the names that a statement of a module reads, without a function's own variables."""
+    names = [item for item in ast.walk(node) if is_name(item)]
+    own = {item.arg for item in ast.walk(node) if isinstance(item, ast.arg)}
+    if isinstance(node, ast.FunctionDef):
+        own |= {item.id for item in names if isinstance(item.ctx, ast.Store)}
+    return {item.id for item in names} - own
+
+
+def reach(statements: list[ast.stmt], functions: Iterable[str]) -> Iterator[list[ast.stmt]]:
+    """Yield what each function of a module reaches by name, with statements that bind no name."""
+    by_name: dict[str, list[int]] = {}
+    for number, node in enumerate(statements):
+        for name in bound_names(node):
+            by_name.setdefault(name, []).append(number)
+    uses = [used_names(node) for node in statements]
+    unbound = [number for number, node in enumerate(statements) if not bound_names(node)]
+    for function in functions:
+        queue = [*unbound, *by_name[function]]
+        for number in queue:
+            found = (other for name in uses[number] for other in by_name.get(name, ()))
+            queue += [other for other in dict.fromkeys(found) if other not in queue]
+        yield [statements[number] for number in sorted(queue)]
+
+
+def hash_part(nodes: list[ast.stmt]) -> list:
+    """Return the hash of some statements of a module, and the modules that they import."""
+    plain = [node for node in nodes if not isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = imports(nodes)
+    text = repr(describe(plain)).encode()
+    return [hash_texts(text)[:12], sorted(set().union(*modules.values()))]
+
+
 def read_module(module: str) -> list:
-    """Return size, time (ns), hash and imports of a module."""
-    state = (path := find_file(module)).stat()
-    known = AT_START.get(module, ())
-    if known[:2] == [state.st_size, state.st_mtime_ns]:
-        return known
-    tree = ast.parse(path.read_bytes(), str(path))
-    text = repr(describe(tree)).encode()
-    return [state.st_size, state.st_mtime_ns, hash_texts(text)[:12], sorted(imports(tree))]
+    """Return size, time (ns), hash and imports of a module, and the last two of each function."""
+    if module not in READ:
+        state = (path := find_file(module)).stat()
+        known = AT_START.get(module, ())
+        same = known[:2] == [state.st_size, state.st_mtime_ns]
+        READ[module] = known if same else [state.st_size, state.st_mtime_ns, *parse_module(path)]
+    return READ[module]
+
+
+def parse_module(path: Path) -> tuple[str, list[str], dict[str, list]]:
+    """Return hash and imports of a module, and of what each of its functions reaches."""
+    body = ast.parse(path.read_bytes(), str(path)).body
+    statements = [node for node in body if not sets_no_number(node)]
+    names = [node.name for node in statements if isinstance(node, ast.FunctionDef)]
+    parts = map(hash_part, reach(statements, names))
+    functions = dict(zip(names, parts, strict=True))
+    return *hash_part(statements), functions
 
 
 @functools.cache
 def module_hashes(*functions: str) -> dict[str, str]:
-    """Return the hash of each module that some MODULE:FUNCTIONs depend on."""
-    queue = [function.partition(":")[0] for function in functions]
-    if missing := [module for module in queue if not find_file(module)]:
-        raise RarefeatError(f"{missing[0]}: the package has no such module; check its rule")
+    """Return the hash of what some MODULE:FUNCTIONs reach in their modules, and of each import."""
     found: dict[str, str] = {}
+    queue: list[str] = []
+    for function in functions:
+        module, _, name = function.partition(":")
+        if not find_file(module):
+            raise RarefeatError(f"{module}: the package has no such module; check its rule")
+        if name not in (known := read_module(module)[4]):
+            queue.append(module)  # a schema, or another name of the module
+        elif not is_excluded(module):
+            found[function], imported = known[name]
+            queue += imported
     for module in queue:
         if module not in found and not is_excluded(module):
-            *_, found[module], imported = read_module(module)
+            found[module], imported = read_module(module)[2:4]
             queue += imported
     return dict(sorted(found.items()))
 
@@ -133,12 +213,14 @@ def code_hash(*functions: str) -> str:
 
 
 @functools.cache
-def parameters(function: str) -> tuple[str, ...]:
-    """Return the names of a function's parameters, without an import of its module."""
+def settings_read(function: str) -> tuple[str, ...]:
+    """Return the settings that the parameters of a function name, without importing its module."""
     module, _, name = function.partition(":")
     for node in ast.parse(find_file(module).read_bytes()).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            return tuple(item.arg for item in (*node.args.args, *node.args.kwonlyargs))
+            names = [item.arg for item in node.args.args]
+            required = names[: len(names) - len(node.args.defaults)]
+            return tuple(name for name in required if name not in GIVEN)
     raise RarefeatError(f"{function}: the package has no such function; check its rule")
 
 
@@ -148,22 +230,17 @@ def read_start(results: str | Path) -> None:
     AT_START.update(json.loads(path.read_bytes()) if path.is_file() else {})
 
 
-def dump_start() -> str:
-    """Return the content of the file of the modules: all that were read since this plan began."""
-    names = dict.fromkeys((*AT_START, *module_names()))
-    return json.dumps({name: read_module(name) for name in names if find_file(name)})
-
-
-def module_names() -> list[str]:
-    """Return the names of all modules of the package."""
-    paths = (path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*.py"))
-    return sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
+def write_start(results: str | Path) -> None:
+    """Write the modules that this plan, or an earlier one, has looked at, as they are now."""
+    write_file(Path(results, FILE), json.dumps(AT_START | READ))
 
 
 def check_unedited(function: str) -> None:
     """Raise RarefeatError if a module of a function is other than when the run began."""
-    for module, now in module_hashes(function).items():
-        if module in AT_START and AT_START[module][2] != now:
+    for part, now in module_hashes(function).items():
+        module, _, name = part.partition(":")
+        *_, whole, _, functions = AT_START.get(module, (now, [], {}))
+        if now != (functions.get(name, [now])[0] if name else whole):
             raise RarefeatError(f"{module} was edited after this run began; run snakemake again")
 
 

@@ -1,17 +1,13 @@
 """`rarefeat run FUNCTION NAME`: what every rule runs, and what a person can type.
 
 FUNCTION is MODULE:FUNCTION of the package; NAME a study, or the table, figure or page to make. The
-function is called with its inputs (workflow/run/job_inputs.py) and what its parameters name: settings of the
-study and cell, or `job` for all of it. It returns a table, several tables, the tensors or rows of a
-cell, a figure, or the text of a page.
+function is called with what its parameters name: `inputs` or `tables` (workflow/run/job_inputs.py),
+`cell`, `seeds`, `label`, settings of the study, or `job` for all of it. It returns a table, several
+tables, the tensors or rows of a cell, a figure, or the text of a page.
 """
 
 import argparse
-import inspect
-import os
 import sys
-import typing
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +21,9 @@ from rarefeat.workflow.registry import find_stage
 from rarefeat.workflow.run.cli_helpers import load_function
 from rarefeat.workflow.run.code_hashes import check_unedited, read_start
 from rarefeat.workflow.run.job import Job, flat
-from rarefeat.workflow.run.job_inputs import JobInputs
+from rarefeat.workflow.run.job_inputs import JobInputs, call
 from rarefeat.workflow.run.metadata import build_origin, write_page, write_product
 
-IN_RUN = "RAREFEAT_RUN"
-"""Variable that a run of snakemake sets for its jobs on this machine: its folder of results."""
 WHOLE_KIND = "all"
 """Name for what is made once for all studies of a kind."""
 PROJECTS: dict[str, Project] = {}
@@ -48,7 +42,7 @@ def main(words: list[str]) -> None:
     args = parser.parse_args(words)
     project = find_project(args.config, args.output[0], args.function, args.name)
     job = find_job(project, args.function, args.name, args.cell, args.seeds)
-    if os.environ.get(IN_RUN):
+    if PROJECTS:  # a fork of the server, which may have imported the modules as they were
         check_unedited(args.function)
     write_outputs(job, JobInputs(job, project.results), args.output)
 
@@ -78,16 +72,6 @@ def find_job(project: Project, function: str, name: str, cell: str, seeds: str) 
         names = ", ".join(project.studies_of(stage))
         raise RarefeatError(f"{function} runs on no study {name}; it runs on {names}")
     return project.stage_job(stage, name.removeprefix(WHOLE_KIND), cell, seeds)
-
-
-def call(function: Callable, inputs: JobInputs, job: Job) -> Any:
-    """Call a function with its inputs, and with the settings that its parameters name."""
-    _, *names = inspect.signature(function).parameters
-    if "job" in names:
-        return function(inputs, job)
-    types = typing.get_type_hints(function)
-    keys = {name: name if name in job.config else job.study for name in names}
-    return function(inputs, **{n: job.config_section(keys[n], types[n]) for n in names})
 
 
 def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
@@ -128,7 +112,7 @@ def is_figure(result: Any) -> bool:
 def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
     """Write one content in the form that its type and its path ask for."""
     if isinstance(content, str):
-        write_page(path, add_size_note(content, job) if path.suffix == ".md" else content, job)
+        write_page(path, content, job)
     elif isinstance(content, dict):
         from rarefeat.workflow.files.tensors import write_tensors
 
@@ -147,13 +131,3 @@ def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:
             content = validate(load_function(job.table_schema), content)
         origin = build_origin(job, tables) | {"settings": flat(job.config), "code": job.code}
         write_product(path, content, origin)
-
-
-def add_size_note(text: str, job: Job) -> str:
-    """Return a page of Markdown that says below its title of what size the run is.
-
-    Where it is not the default one.
-    """
-    title, _, rest = text.partition("\n")
-    note = f"\n**{job.size_note[0].upper()}{job.size_note[1:]}.**\n" if job.size_note else ""
-    return f"{title}\n{note}{rest}"

@@ -23,45 +23,41 @@ import subprocess
 import sys
 import tempfile
 
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.run.launch import SERVER
+
 # From torch._dynamo on, what a first optimizer, figure as PDF, check of a table and native step
 # import.
 PRELOADED = (
-    "torch", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats", "scipy.optimize",
-    "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model", "kornia",
-    "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
+    "torch", "jaxtyping", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats",
+    "scipy.optimize", "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model",
+    "kornia", "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
     "pandera.backends.pandas.builtin_checks", "numba", "scipy.linalg.cython_blas",
 )  # fmt: skip
 # Libraries count their threads when they are loaded, and a fork would lose all but one.
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
 # pyarrow's jemalloc starts a thread; a process with threads is not safe to fork.
 NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-# glibc would return the memory that a training frees at every step to the system, which halves
-# its speed. Huge pages also save page faults.
-MALLOC = {
-    "MALLOC_MMAP_THRESHOLD_": "33554432",
-    "MALLOC_TRIM_THRESHOLD_": "1073741824",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # to save page faults
 PR_SET_PDEATHSIG = 1
 
 
-def start(results: str) -> str | None:
-    """Start a server of a run that ends with this process; return its socket's name.
+def start(results: str) -> None:
+    """Start a server of a run that ends with this process, and note its socket's name.
 
-    None off Linux, and where a socket cannot have the name, as in a long TMPDIR: jobs then start by
-    themselves.
-
-    It imports nothing before a second job asks: a run of one job pays for no more than its own.
+    Off Linux there is none, nor where a socket cannot have the name, as in a long TMPDIR: jobs then
+    start by themselves. It imports nothing before a second job asks: a run of one job pays for no
+    more than its own.
     """
     if sys.platform != "linux":
-        return None
+        return
     name = os.path.join(tempfile.mkdtemp(prefix="rarefeat-"), "socket")  # for this user alone
     with socket.socket(socket.AF_UNIX) as listener:
         try:
             listener.bind(name)
         except OSError:
             os.rmdir(os.path.dirname(name))
-            return None
+            return
         listener.listen(256)
         # In a session of its own: a signal to the group of this process reaches it as that one's
         # end.
@@ -69,10 +65,10 @@ def start(results: str) -> str | None:
             [sys.executable, "-P", __file__, str(listener.fileno()), results],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             pass_fds=[listener.fileno()], start_new_session=True,
-            env=os.environ | ONE_THREAD | NO_THREAD | MALLOC,
+            env=os.environ | ONE_THREAD | NO_THREAD | HUGE_PAGES,
         )  # fmt: skip
     atexit.register(server.__exit__, None, None, None)  # close its input, and wait
-    return name
+    write_file(os.path.join(results, SERVER), name)
 
 
 class Fork(socketserver.BaseRequestHandler):

@@ -1,4 +1,4 @@
-"""A job: its function, study, cell and seeds, the settings that it reads, the hashes of its modules.
+"""A job: its function, study, cell and seeds, the settings that it reads, hashes of its code.
 
 It is made from the config where it is needed, in the plan and in the job, and is in no file but in
 the metadata of those that the job writes, which jobs that read them check.
@@ -99,7 +99,7 @@ class Job(BaseModel):
     def seed_list(self) -> list[int]:
         """Seeds of its block."""
         first, _, last = self.seeds.partition("-")
-        return list(range(int(first), int(last or first) + 1))
+        return list(range(int(first), int(last or first) + 1)) if first else []
 
 
 def make_job(

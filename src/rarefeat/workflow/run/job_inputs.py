@@ -3,6 +3,8 @@
 The files of cells, each read only where it is what it must be.
 """
 
+import inspect
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +14,7 @@ import pandas as pd
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.files.sealed_files import read_table
 from rarefeat.workflow.registry import find_stage
-from rarefeat.workflow.run.code_hashes import module_hashes
+from rarefeat.workflow.run.code_hashes import GIVEN, module_hashes
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.metadata import read_job_metadata, read_product
 
@@ -77,19 +79,34 @@ class JobInputs(dict[str, pd.DataFrame]):
     def file(self, folder: str) -> CellFile:
         """Return the file of the job's own cell and seeds, or of its study.
 
-        It must have been made with the config values that both jobs have.
+        Its job must have had the config values of this one, of those that both have.
         """
         job, function = self.job, self.job.files[folder]
         stage = find_stage(function)
         path = self.results / stage.path(folder, job.study, job.cell_object, job.seeds)
-        metadata = (read_job_metadata(path) or {}).get("config")
-        # A file that shares no section with the job was written by no stage upstream, and is
-        # refused.
-        shared = job.config.keys() & metadata.keys() if isinstance(metadata, dict) else set()
-        config = {
-            name: section for name, section in job.config.items() if name in (shared or job.config)
-        }
+        names = (
+            (read_job_metadata(path) or {}).get("config") if stage.job_config else stage.settings
+        )
+        config = {name: job.config[name] for name in names or job.config if name in job.config}
         says = {"study": job.study, "config": config, "code": module_hashes(*stage.lineage)}
         return CellFile(
             job.cell_object, job.seed_list, path, says | stage.identify(job.cell_object, job.seeds)
         )
+
+
+def call(function: Callable, inputs: JobInputs, job: Job) -> Any:
+    """Call a function with what its parameters name: GIVEN, and settings."""
+    given = {"inputs": inputs, "tables": inputs, "job": job, "label": job.label}
+    given |= {"cell": job.cell, "seeds": job.seed_list}
+    names = [
+        name
+        for name, item in inspect.signature(function).parameters.items()
+        if item.default is item.empty
+    ]
+    settings = [name for name in names if name not in GIVEN]
+    types = typing.get_type_hints(function) if settings else {}
+    keys = {name: name if name in job.config else job.study for name in settings}
+    return function(
+        **{name: given[name] for name in names if name in GIVEN},
+        **{name: job.config_section(keys[name], types[name]) for name in settings},
+    )

@@ -150,10 +150,9 @@ def stale(path: str | Path) -> RarefeatError:
 
 
 def read_product(path: str | Path, tables: Mapping[str, str]) -> pd.DataFrame:
-    """Read a table of the workflow.
+    """Read a table of the workflow, of the job that `tables` has under its name.
 
-    Raises RarefeatError if it is missing, damaged, not what its name says, or of another job than
-    `tables` has under its name.
+    It raises RarefeatError if the file is missing, damaged, or another one than its name says.
     """
     table, origin = read_table_and_origin(path)
     if origin["job"] != tables.get(origin["name"]):

@@ -56,15 +56,6 @@ def granularity(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         plot_points(ax, both, "value", "place", LOOKS, order=order, horizontal=True, dodge=0.3)
         draw_zero_line(ax, vertical=True)
         ax.set(title=task, xlabel="error after fine-tuning\nminus the baseline's (points)")
-    figure.suptitle(summarise_directions(rows))
+    figure.suptitle("Error after fine-tuning, by the labels of the pretraining")
     add_legend(figure, LOOKS, f"{INTERVALS}, {n_of(*rows['n'])}")
     return figure
-
-
-def summarise_directions(rows: pd.DataFrame) -> str:
-    """Say in one line how many differences have the sign that the paper prints."""
-    counts = rows["direction"].value_counts()
-    return (
-        f"Of {len(rows)} differences {counts.get('as printed', 0)} have the printed sign,"
-        f" {counts.get('opposite', 0)} the opposite one"
-    )

@@ -1,0 +1,259 @@
+"""Figures of docs/ that are drawn from the published tables when pages are rendered.
+
+Figures of studies that published tables suffice for are in figures_from_published.py.
+"""
+
+import html
+import itertools
+import math
+from collections.abc import Callable
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from claims_forest import COLOURS, claims_forest, svg
+from figures_from_published import iter_figures
+from published_claims import published_claims
+from rarefeat.claims.page import anchor
+from rarefeat.claims.verdict import WORDS
+from rarefeat.figures.labels import arm_name
+from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
+from rarefeat.figures.save import png_bytes
+from rarefeat.figures.style import MASKED, RARE, STYLES, SeriesStyle, project_style
+from rarefeat.studies.augmentation.image_figures import plot_image_views
+from rarefeat.studies.fate.figures import fate_draws
+from rarefeat.studies.long_tail.figures import longtail
+from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
+from rarefeat.studies.selection.figures import law_errors_by_third
+from rarefeat.workflow.files.markdown import interval, records, select_rows
+from rarefeat.workflow.files.published import PublishedTables
+from rarefeat.workflow.project import load
+from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.run.job import Job
+
+PAPERS = {
+    "imbalance_and_pruning": "Imbalance and pruning",
+    "wen_li_feature_decoupling": "Augmentation (Wen and Li 2021)",
+    "shi_feature_learning": "Feature learning (Shi 2024)",
+    "hong_fine_grained_labels": "Fine-grained labels (Hong et al. 2024)",
+    "beyond_the_papers": "Beyond the papers",
+    "fate_over_time": "Late learning",
+}
+"""Names of papers with claims; any other has the title of the kind that has its claims."""
+
+
+def papers() -> dict[str, str]:
+    """Return the name of every paper that some kind has claims of."""
+    others = {paper: kinds()[first].title for paper, (first, *_) in load().papers.items()}
+    names = PAPERS | {paper: title for paper, title in others.items() if paper not in PAPERS}
+    return names | {f"beyond {paper}": f"Beyond: {title}" for paper, title in names.items()}
+
+
+SIGMA = 0.05
+"""Noise of the points that the pages of imbalance are about."""
+MIN_REPLICAS = 5
+"""Smallest number of replicas of a mean that is shown."""
+
+
+def score_heatmap(tables: PublishedTables) -> Figure:
+    """Draw the AUC of every pruning rule at the end of training, a panel for each bias scale."""
+    table = tables["selection_scores_at_end"]
+    table = table[table["n"] >= MIN_REPLICAS]
+    points = list(table["point"].unique())
+    figure, (axes,) = panels(1, len(points), 2.7, sharey=True)
+    order = table.groupby("score")["mean"].mean().sort_values(ascending=False).index
+    for ax, point in zip(axes, points, strict=True):
+        wide = (
+            select_rows(table, point=point)
+            .pivot(index="score", columns="eps_min", values="mean")
+            .reindex(order)
+        )
+        wide.index = [arm_name(name) for name in wide.index]
+        sns.heatmap(
+            wide,
+            ax=ax,
+            vmin=0,
+            vmax=1,
+            center=0.5,
+            cmap="RdBu",
+            annot=True,
+            fmt=".2f",
+            annot_kws={"size": 7},
+            linewidths=0.5,
+            cbar=point == points[-1],
+            cbar_kws={"label": "AUC"},
+        )
+        ax.set(
+            title=f"bias scale {point.removeprefix('share=')}",
+            xlabel="relative frequency of the rare feature",
+            ylabel="",
+        )
+    figure.suptitle("How well each rule finds the neurons of the rare feature")
+    return figure
+
+
+def learned_by_frequency(tables: PublishedTables) -> Figure:
+    """Draw the share of runs that learn the rare feature against its relative frequency."""
+    shares = select_rows(tables["confirmation_fates"], sigma=SIGMA, fate="learned")
+    shares = shares.sort_values("eps_min")
+    figure, ((panel,),) = panels(height=2.3)
+    panel.fill_between(
+        shares["eps_min"], shares["ci_low"], shares["ci_high"], color=RARE, alpha=0.2, lw=0
+    )
+    panel.plot(shares["eps_min"], shares["share"], color=RARE, marker="o")
+    panel.set(
+        xlabel="how often the rare feature is seen, relative to the others",
+        ylabel="runs that learn it",
+        ylim=(-0.03, 1.03),
+        title="Runs that learn the rare feature",
+    )
+    panel.yaxis.set_major_formatter(PercentFormatter(1))
+    return figure
+
+
+def table_2(tables: PublishedTables) -> Figure:
+    """Draw what pruning changes in Table 2 next to every masked arm here, on CIFAR10-LT."""
+    ours, printed = "here, 95 % interval", "printed, ± both standard deviations"
+    columns = {
+        "accuracy": "change of accuracy, points",
+        "delta_20": "change of frequent minus rare\nclasses, accuracy, points",
+    }
+    entries = []
+    for name, metric in itertools.product(
+        ("cifar10_confirm_gains", "cifar10_rho50_gains", "cifar10_milder_gains"), columns
+    ):
+        gains = select_rows(tables[name], metric=f"balanced_{metric}", split="long_tailed")
+        for row in records(gains[gains["alpha"] > 0]):
+            values = (
+                100 * row[key] for key in ("paired_difference", "paired_ci_low", "paired_ci_high")
+            )
+            entries.append((metric, f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, ours))
+        rho = float(gains["rho"].max())
+        gain, spread = (
+            value("CIFAR10-LT", rho, metric) for value in (printed_gain, printed_spread)
+        )
+        ends = gain - spread, gain + spread
+        entries.append((metric, f"the paper   ρ = {rho:g}", gain, *ends, printed))
+    table = pd.DataFrame(entries, columns=["metric", "place", "mean", "ci_low", "ci_high", "from"])
+    places = table["place"].unique()
+    figure, (axes,) = panels(1, 2, height=0.21 * len(places) + 0.9, sharey=True)
+    styles = {
+        ours: SeriesStyle(MASKED, "D").without_line,
+        printed: STYLES[4].replace(marker="s", filled=False).without_line,
+    }
+    for ax, (metric, label) in zip(axes, columns.items(), strict=True):
+        plot_points(
+            ax,
+            table[table["metric"] == metric],
+            "gain",
+            "place",
+            styles,
+            series_column="from",
+            order=places,
+            horizontal=True,
+            dodge=0,
+        )
+        draw_zero_line(ax, vertical=True)
+        ax.set(xlabel=label)
+    figure.suptitle("Change by pruning on CIFAR10-LT, here and as printed in Table 2")
+    return finish_figure(figure, axes, styles)
+
+
+def photograph_views(tables: PublishedTables) -> Figure:
+    """Draw what the features of photographs keep and forget, by what the two views differ in."""
+    table = tables["photograph_views"]
+    order = ("none", "crops", "colours", "crops_and_colours")
+    return plot_image_views(table, [f"views_{kind}" for kind in order])
+
+
+def verdict_mosaic(tables: PublishedTables) -> str:
+    """Draw every claim as a square by paper and group, as SVG.
+
+    Its colour is the verdict; the statement is a tooltip.
+    """
+    width, side, gap, left, y = 680, 15, 3, 218, 40
+    step = side + gap
+    per_row = (width - left) // step
+    items = []
+    rows = published_claims(tables, load())
+    rows = rows[rows["primary"] & ~rows["check"]]
+    for i, (verdict, colour) in enumerate(COLOURS.items()):
+        x, top = 160 * (i % 4), 4 + 22 * (i // 4)
+        items.append(
+            f'<rect x="{x}" y="{top}" width="{side}" height="{side}" fill="{colour}"'
+            ' stroke="#888"/>'
+        )
+        text = WORDS.get(verdict, verdict)
+        items.append(f'<text x="{x + side + 5}" y="{top + 12}">{text}</text>')
+    for paper, claims in rows.groupby("paper", sort=False):
+        counts = claims["verdict"].value_counts()
+        summary = ", ".join(
+            f"{counts[verdict]} {WORDS.get(verdict, verdict)}"
+            for verdict in COLOURS
+            if verdict in counts
+        )
+        heading = f"{html.escape(papers().get(paper, paper))}: {len(claims)} claims"
+        y += 24
+        items.append(f'<text x="0" y="{y}" font-weight="600">{heading}</text>')
+        items.append(f'<text x="0" y="{y + 14}" font-size="11">{summary}</text>')
+        y += 22
+        for group, members in claims.groupby("group", sort=False):
+            items.append(f'<text x="0" y="{y + 12}" font-size="11">{html.escape(group)}</text>')
+            for i, row in enumerate(records(members)):
+                statement = f"{row['statement']} ({row['source']})"
+                verdict = WORDS.get(row["verdict"], row["verdict"])
+                tooltip = f"{statement}: {verdict} {interval(row, 'estimate', 2)}"
+                items.append(
+                    f'<a href="#{anchor(row["claim_id"])}"><rect x="{left + i % per_row * step}"'
+                    f' y="{y + i // per_row * step}" width="{side}" height="{side}"'
+                    f' fill="{COLOURS[row["verdict"]]}" stroke="#888">'
+                    f"<title>{html.escape(tooltip)}</title></rect></a>"
+                )
+            y += step * math.ceil(len(members) / per_row) + 1
+    return svg(width, y + 8, items, "Every claim of the papers with its verdict")
+
+
+DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure | str]]] = {
+    "selection_auc.png": (("selection_scores_at_end",), score_heatmap),
+    "table_2_beside.png": (
+        ("cifar10_confirm_gains", "cifar10_rho50_gains", "cifar10_milder_gains"),
+        table_2,
+    ),
+    "verdicts.svg": ((), verdict_mosaic),
+    "claims_forest.svg": ((), claims_forest),
+    "learned_by_frequency.png": (("confirmation_fates",), learned_by_frequency),
+    "fate_draws.png": (
+        ("fate_mechanism",),
+        lambda tables: fate_draws(tables["fate_mechanism"]),
+    ),
+    "selection_law_errors.png": (
+        ("selection_law_errors",),
+        lambda tables: law_errors_by_third(tables["selection_law_errors"]),
+    ),
+    "longtail_cifar10_confirm.png": (
+        ("cifar10_confirm_gains",),
+        lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}, Job(stage="")),
+    ),
+    "photograph_views.png": (("photograph_views",), photograph_views),
+}
+"""Published tables that each figure needs, and the function that draws it, by file."""
+
+
+def render_doc_figures(tables: PublishedTables) -> dict[str, bytes]:
+    """Render every figure whose tables are published, by its file in docs/figures."""
+    contents = {}
+    with project_style():
+        for name, (needed, draw) in DOC_FIGURES.items():
+            if all(table in tables for table in needed):
+                picture = draw(tables)
+                contents[name] = picture.encode() if isinstance(picture, str) else to_png(picture)
+        return contents | {f"{name}.png": to_png(draw()) for name, draw in iter_figures(tables)}
+
+
+def to_png(figure: Figure) -> bytes:
+    """Return a figure as PNG, without a date."""
+    # Ticks are known once there is a layout, and the layout once the ticks are known.
+    figure.draw_without_rendering()
+    return png_bytes(figure, {}, dpi=200)

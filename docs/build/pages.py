@@ -1,0 +1,234 @@
+"""Pages with numbers, from templates and the tables of docs/tables.
+
+docs/templates/X.md.j2 becomes docs/X.md, and README.md.j2 README.md. A template of a study sets
+`short`, its answer, for the list of studies; one that shows other kinds, too, names them in
+`covers`. Any other kind has the page of docs/templates/study.j2, with question and answer from its
+declaration.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import jinja2
+import pandas as pd
+
+import findings
+from doc_figures import papers, render_doc_figures
+from explorer import page_from_published
+from published_claims import all_claims, published_claims
+from published_tables import table_reductions
+from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
+from rarefeat.claims.verdict import WORDS
+from rarefeat.errors import RarefeatError
+from rarefeat.figures.labels import arm_name
+from rarefeat.studies.long_tail.paper_values import TABLE_2
+from rarefeat.workflow.files.markdown import (
+    interval,
+    markdown_table,
+    number,
+    records,
+    select_rows,
+    single_row,
+    trend_word,
+)
+from rarefeat.workflow.files.published import PublishedTables
+from rarefeat.workflow.files.sealed_files import write_file
+from rarefeat.workflow.project import DEFAULT, Project, load
+from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.run.cli_helpers import run_main
+
+TEMPLATES = Path("docs/templates")
+INTERACTIVE_PAGE = Path("docs/play.html")
+CLAIMS = Path("docs/claims")
+
+
+def seeds_of(origin: Mapping) -> str:
+    """Return the ranges of seeds of a table, each with its studies."""
+    seeds = origin.get("seeds", {})
+    if isinstance(seeds, str):
+        return seeds
+    ranges: dict[str, list[str]] = {}
+    for study, first in seeds.items():
+        if isinstance(first, str):
+            ranges.setdefault(first, []).append(study)
+    return "; ".join(
+        f"{first} ({', '.join(names) if len(names) < 5 else f'{len(names)} studies'})"
+        for first, names in ranges.items()
+    )
+
+
+class StudyListing(NamedTuple):
+    """An entry of the lists of studies."""
+
+    name: str
+    """File of its page in docs/studies, without the suffix."""
+    title: str
+    short: str
+    """Answer to its question."""
+
+
+def template_environment(
+    tables: PublishedTables, project: Project, root: Path = Path(".")
+) -> jinja2.Environment:
+    """Return the environment of the templates.
+
+    A template can use the functions in the tuple below, and:
+
+    - `table(name)`, `has(name)` and `origins`: published tables, and the runs they are from;
+    - `config`: sections of the config by kind of study;
+    - `declared`: declarations of all claims by id;
+    - `claims(*papers)`: primary rows of the claims of some papers, or of all, judged as of today;
+    - `answer(kind)`: findings of a kind;
+    - `drawn(name)`: suffix of a figure in docs, empty if there is none;
+    - `studies()`: entries of the lists of studies;
+    - `papers`, `about_claims`, `table_2`: names of the papers, how verdicts are read, and the
+      paper's Table 2.
+    """
+    judged = cache(lambda: published_claims(tables, project))
+
+    def claims(*papers: str) -> pd.DataFrame:
+        rows = judged()[judged()["primary"] & ~judged()["check"]]
+        ids = [
+            claim
+            for item in project.claim_sets.values()
+            if not papers or item.paper in papers
+            for claim in item.claims
+        ]
+        return rows[rows["claim_id"].isin(ids)].replace({"verdict": WORDS}).reset_index(drop=True)
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(root / TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    functions = (
+        select_rows,
+        single_row,
+        records,
+        number,
+        interval,
+        trend_word,
+        markdown_table,
+        arm_name,
+        anchor,
+        seeds_of,
+    )
+    environment.globals |= {function.__name__: function for function in functions}
+    environment.globals |= {
+        "table": tables.__getitem__,
+        "has": tables.__contains__,
+        "origins": tables.origins,
+        "config": project.sections,
+        "declared": all_claims(project),
+        "claims": claims,
+        "answer": lambda kind: findings.published_findings(kind, tables, project),
+        "drawn": lambda name: next(
+            (end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()),
+            "",
+        ),
+        "studies": cache(lambda: studies(environment, root)),
+        "papers": papers(),
+        "about_claims": ABOUT,
+        "table_2": TABLE_2,
+    }
+    return environment
+
+
+def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[StudyListing]:
+    """List the pages of studies, in the order of the registry."""
+    variables, titles = {}, {}
+    for name in kinds():
+        path = root / TEMPLATES / "studies" / f"{name}.md.j2"
+        if path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            titles[name] = next(line.removeprefix("# ") for line in lines if line.startswith("# "))
+            variables[name] = vars(templates.get_template(f"studies/{path.name}").make_module())
+    covered = {kind for each in variables.values() for kind in each.get("covers", ())}
+    listings = []
+    for name, kind in kinds().items():
+        if name in variables:
+            short = variables[name]["short"]
+        else:
+            short = kind.answer or next(
+                iter(templates.globals["answer"](name)), "not published yet"
+            )
+        if name in variables or name not in covered:
+            listings.append(StudyListing(name, titles.get(name, kind.title), short))
+    return listings
+
+
+def render_default_page(
+    name: str, environment: jinja2.Environment, tables: PublishedTables, project: Project
+) -> str:
+    """Render the page of a kind of study that has no template of its own."""
+    template = environment.get_template(
+        "study.j2", globals={"name": name, "kind": kinds()[name], "outputs": project.outputs[name]}
+    )
+    published = [table for table in table_reductions(name) if table in tables]
+    return template.render(claims=project.claim_sets.get(name), published=published)
+
+
+def page_path(template: Path, root: Path) -> Path:
+    """Return the path of the page of a template: README.md at the top, any other one in docs/."""
+    name = template.with_suffix("")
+    return root / name if str(name) == "README.md" else root / "docs" / name
+
+
+def pages(root: Path = Path(".")) -> dict[Path, str]:
+    """Render every page."""
+    templates = root / TEMPLATES
+    tables, project = PublishedTables(root / "docs/tables"), load(root / DEFAULT)
+    environment = template_environment(tables, project, root)
+    texts = {}
+    for path in sorted(templates.rglob("*.md.j2")):
+        template = path.relative_to(templates)
+        try:
+            page = page_path(template, root)
+            texts[page] = link_tables(
+                environment.get_template(template.as_posix()).render(), page.relative_to(root)
+            )
+        except (jinja2.TemplateError, KeyError, RarefeatError) as error:
+            raise RarefeatError(f"{path}: {' '.join(str(error).split())}") from error
+    for study in environment.globals["studies"]():
+        page = root / "docs/studies" / f"{study.name}.md"
+        if page not in texts:
+            texts[page] = link_tables(
+                render_default_page(study.name, environment, tables, project),
+                page.relative_to(root),
+            )
+    records = claim_records(published_claims(tables, project), all_claims(project))
+    texts[root / CLAIMS / "table.html"] = claims_html(records, papers())
+    texts[root / CLAIMS / "claims.json"] = json.dumps(records, indent=0, ensure_ascii=False) + "\n"
+    texts[root / INTERACTIVE_PAGE] = page_from_published(tables, project.studies)
+    return texts
+
+
+def write_pages() -> None:
+    """Write every page with numbers."""
+    for path, text in pages().items():
+        write_file(path, text)
+
+
+def link_tables(text: str, page: Path) -> str:
+    """Make mentions of published tables in a page links to them."""
+    prefix = "docs/" if page.parts[0] != "docs" else "../" * (len(page.parts) - 2)
+    return re.sub(r"`docs/(tables/\w+\.csv)`", rf"[`docs/\1`]({prefix}\1)", text)
+
+
+def main() -> None:
+    """Write every figure of published tables, and every page with numbers."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    for name, content in render_doc_figures(PublishedTables(Path("docs/tables"))).items():
+        write_file(Path("docs/figures", name), content)
+    write_pages()
+
+
+if __name__ == "__main__":
+    run_main(main)

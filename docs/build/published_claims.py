@@ -1,0 +1,112 @@
+"""The published numbers of the claims, judged by the tests and the declarations of today."""
+
+import math
+from typing import Any
+
+import pandas as pd
+from scipy.special import stdtrit
+
+from rarefeat.claims.claim import Claim
+from rarefeat.claims.estimate import Estimate
+from rarefeat.claims.page import NOT_YET
+from rarefeat.claims.verdict import BINARY, PAIRED, confidence_bounds, verdicts
+from rarefeat.workflow.files.published import PublishedTables
+from rarefeat.workflow.project import Project
+
+WAITING = "declared, not yet run"
+ANEW = "declared anew, not yet run"
+"""What is said of claims without published numbers: of any declaration, or of today's."""
+TESTED = ("supported", "contradicted", "undecided", "too few seeds", "check passed", "check failed")
+
+
+def all_claims(project: Project) -> dict[str, Claim]:
+    """Return every declared claim by its id."""
+    return {
+        name: claim
+        for claim_set in project.claim_sets.values()
+        for name, claim in claim_set.claims.items()
+    }
+
+
+def published_claims(tables: PublishedTables, project: Project) -> pd.DataFrame:
+    """Return the judged rows of every declared claim, of all papers.
+
+    A number counts for the declaration that its run had. A claim that was declared anew since, or
+    was never run, has a primary row without a number: it keeps its place among the claims of its
+    paper, and no number of another declaration stands in for its own.
+    """
+    rows = []
+    for paper, names in project.papers.items():
+        primary, others = (
+            tables[name] if (name := f"{kind}_{paper}") in tables else pd.DataFrame()
+            for kind in ("verdicts", "other_regimes")
+        )
+        named = {entry.claim_id: entry for entry in primary.itertuples()}
+        current = {}
+        for claim_set in (project.claim_sets[name] for name in names):
+            for name, claim in claim_set.claims.items():
+                entry, remark = named.get(name), ANEW if name in named else WAITING
+                if entry and entry.declaration == claim.declaration:
+                    current[name] = claim
+                    remark = getattr(entry, "remark", "")
+                    remark = remark if isinstance(remark, str) else ""
+                else:
+                    study, axes = claim.primary
+                    point = claim_set.format_place(axes)
+                    entry = pd.Series({"study": study, "point": point, "verdict": NOT_YET})
+                rows.append(measured_row(claim, entry, primary=True, remark=remark))
+        rows += [
+            measured_row(current[entry.claim_id], entry, primary=False, remark="")
+            for entry in others.itertuples()
+            if entry.claim_id in current and entry.role == "regime"
+        ]
+    judged = verdicts(pd.DataFrame(rows))
+    return judged.assign(
+        verdict=judged["verdict"].where(judged["testable"], judged["published_verdict"])
+    )
+
+
+def measured_row(claim: Claim, entry: Any, primary: bool, remark: str) -> dict:
+    """Return a row as `verdicts` needs it, from a published row and the declaration."""
+    value, n = getattr(entry, "estimate", math.nan), int(getattr(entry, "n", 0))
+    low, high = claim.region
+    point = entry.point if isinstance(entry.point, str) else ""
+    return {
+        "claim_id": claim.id, "group": claim.group, "paper": claim.paper, "source": claim.source,
+        "statement": claim.statement, "study": entry.study, "point": point, "primary": primary,
+        "role": "regime", "estimate": value, "n": n, "freedom": max(n - 1, 1),
+        "error": standard_error_from_interval(entry, claim.kind) if value == value else math.nan,
+        "required_low": low, "required_high": high, "least": claim.least,
+        "resolution": claim.resolution, "kind": claim.kind, "check": claim.check,
+        "lowest": claim.bounds[0], "highest": claim.bounds[1], "remark": remark,
+        "testable": entry.verdict in TESTED, "published_verdict": entry.verdict,
+    }  # fmt: skip
+
+
+def standard_error_from_interval(row: Any, kind: str) -> float:
+    """Recover the standard error from a published 95 % interval.
+
+    For Student intervals it is the larger half-width divided by the t quantile. For PAIRED the
+    interval is exact: the number of seeds that differ is the one that reproduces it best.
+    """
+    freedom = max(row.n - 1, 1)
+    if kind == BINARY:
+        # All that its exact test needs is the mean.
+        return math.sqrt(max(row.estimate * (1 - row.estimate), 0) / freedom)
+    if kind != PAIRED or not math.isfinite(row.estimate):
+        return max(abs(row.ci_low - row.estimate), abs(row.ci_high - row.estimate)) / stdtrit(
+            freedom, 0.975
+        )
+    total = round(row.estimate * row.n)
+    # Beyond the seeds that make up the total, as many differ in one direction as in the other.
+    differing = range(abs(total), row.n + 1, 2)
+    errors = [
+        math.sqrt(max(count - total**2 / row.n, 0) / (row.n * freedom)) for count in differing
+    ]
+
+    def mismatch(error: float) -> float:
+        estimate = Estimate(total / row.n, error, freedom, row.n)
+        low, high = confidence_bounds(estimate, 0.025, kind)
+        return abs(low - row.ci_low) + abs(high - row.ci_high)
+
+    return min(errors, key=mismatch)

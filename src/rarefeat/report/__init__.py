@@ -1,1 +1,0 @@
-"""The report, and the pages of docs/ that are rendered from the code."""

@@ -1,0 +1,180 @@
+"""What is made from the files of cells: tables, figures, pages; and the targets."""
+
+
+rule measure:
+    """Measure one cell and seed block of a study whose only stage trains and measures."""
+    output:
+        "<results>/probes/{study}/{cell}/seeds={seeds}.parquet",
+    log:
+        "<results>/logs/measure/{study}/{cell}/seeds={seeds}.log",
+    wildcard_constraints:
+        study=any_of(PROJECT.measured),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(60),
+    params:
+        *told(stage_job(lambda study: PROJECT.measured[study])),
+        function=lambda wildcards: PROJECT.measured[wildcards.study].function,
+    shell:
+        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
+        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+
+
+rule tabulate:
+    """Make a table from the files of cells and from other tables."""
+    input:
+        cells=cell_files(),
+        tables=source_tables(),
+    output:
+        "<results>/tables/{table}.parquet",
+    log:
+        "<results>/logs/tables/{table}.log",
+    wildcard_constraints:
+        table=any_of(PROJECT.tables_by_rule["tabulate"]),
+    resources:
+        mem_mb=scale_with_attempt(4000),
+        runtime=scale_with_attempt(20),
+    params:
+        *told(lambda wildcards: PROJECT.table_job(wildcards.table)),
+        function=lambda wildcards: PROJECT.tables[wildcards.table].function,
+    shell:
+        "rarefeat run {params.function} {wildcards.table} --output {output:q} > {log:q} 2>&1"
+
+
+def title_of(name):
+    """Return the title of the study kind of an output."""
+    kind = PROJECT.kind_of.get(name)
+    return PROJECT.kinds[kind].title if kind else "claims"
+
+
+rule plot:
+    """Draw a figure from tables, for the screen and for print."""
+    input:
+        tables=lambda wildcards: tables(PROJECT.figures[wildcards.figure].tables),
+    output:
+        report(
+            "<results>/figures/{figure}.png",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels=lambda wildcards: {
+                "study": title_of(wildcards.figure),
+                "figure": wildcards.figure.replace("_", " "),
+            },
+        ),
+        "<results>/figures/{figure}.pdf",
+    log:
+        "<results>/logs/plot/{figure}.log",
+    wildcard_constraints:
+        figure=any_of(PROJECT.figures),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(10),
+    params:
+        *told(lambda wildcards: PROJECT.figure_job(wildcards.figure)),
+        function=lambda wildcards: PROJECT.figure_job(wildcards.figure).stage,
+    shell:
+        "rarefeat run {params.function} {wildcards.figure} --output {output:q} > {log:q} 2>&1"
+
+
+rule page:
+    """Write a page of figures, tables and claims as Markdown, and as HTML for the report."""
+    input:
+        tables=lambda wildcards: tables(PROJECT.pages[wildcards.page].tables),
+        figures=lambda wildcards: [
+            f"<results>/figures/{name}.png" for name in PROJECT.pages[wildcards.page].figures
+        ],
+    output:
+        "<results>/{page}.md",
+        report(
+            "<results>/pages/{page}.html",
+            caption="../report/page.rst",
+            category="Pages",
+            labels=lambda wildcards: {"page": PROJECT.pages[wildcards.page].title},
+        ),
+    log:
+        "<results>/logs/pages/{page}.log",
+    wildcard_constraints:
+        page=any_of(PROJECT.pages),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(10),
+    params:
+        *told(lambda wildcards: PROJECT.page_job(wildcards.page)),
+    shell:
+        "rarefeat run workflow.pages:page {wildcards.page} --output {output:q} > {log:q} 2>&1"
+
+
+rule html_page:
+    """Write a page of HTML alone, for the report."""
+    input:
+        tables=lambda wildcards: tables(PROJECT.html_pages[wildcards.page].tables),
+    output:
+        report(
+            "<results>/pages/{page}.html",
+            caption="../report/page.rst",
+            category="Pages",
+            labels=lambda wildcards: {"page": PROJECT.html_pages[wildcards.page].title},
+        ),
+    log:
+        "<results>/logs/pages/{page}.log",
+    wildcard_constraints:
+        page=any_of(PROJECT.html_pages),
+    resources:
+        mem_mb=scale_with_attempt(2000),
+        runtime=scale_with_attempt(10),
+    params:
+        *told(lambda wildcards: PROJECT.html_page_job(wildcards.page)),
+        function=lambda wildcards: PROJECT.html_page_job(wildcards.page).stage,
+    shell:
+        "rarefeat run {params.function} {wildcards.page} --output {output:q} > {log:q} 2>&1"
+
+
+rule all_claims:
+    """Measure the claims of the papers of which a kind of study is made by default."""
+    input:
+        [
+            f"<results>/{path}"
+            for paper in PROJECT.default_papers
+            for path in PROJECT.targets[f"claims_{paper}"]
+        ],
+        [
+            f"<results>/{path}"
+            for names in PROJECT.default_papers.values()
+            for name in names
+            if not PROJECT.kinds[name].by_default
+            for path in PROJECT.targets[name]
+        ],
+
+
+rule existing_outputs:
+    """For `snakemake --report FILE -- existing_outputs`: what is there; it computes nothing."""
+    input:
+        lambda wildcards: [f"<results>/{path}" for path in existing_outputs()],
+
+
+@functools.cache
+def existing_outputs():
+    """Return the figures and pages that a run has made so far, and say which are missing."""
+    from rarefeat.workflow.report import find_existing_outputs
+
+    paths, line, front_page = as_workflow_error(find_existing_outputs, PROJECT)
+    config.update(existing_outputs=line, front_page=front_page)
+    return paths
+
+
+def make_target(name, paths):
+    """Make the rule of a target by its name."""
+
+    rule:
+        name:
+            name
+        input:
+            [f"<results>/{path}" for path in paths],
+
+
+for target, paths in PROJECT.targets.items():
+    make_target(target, paths)
+for target, figure in PROJECT.figure_targets.items():
+    make_target(target, [f"figures/{figure}.{suffix}" for suffix in ("pdf", "png")])
+for target, error in PROJECT.left_out.items():
+    logger.warning(f"the study {target} is left out: {error}")
