@@ -742,7 +742,7 @@ def test_planted_mistake_is_detected_in_trainings(monkeypatch, kind):
     """With strong noise: with little, directions beyond the span hardly matter."""
     name = "pruned, much noise"
     monkeypatch.setattr(
-        "rarefeat.stages.pretrain.make_simulator",
+        "rarefeat.train.loop.make_simulator",
         lambda _, __, d, d1, m, seeds: kind(d, d1, m, len(seeds)),
     )
     mistaken = trained(name, "reduced", 2000)
