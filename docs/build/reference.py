@@ -23,7 +23,7 @@ from rarefeat.workflow.config.study import Grid, Study
 from rarefeat.workflow.files.markdown import markdown_table
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import TopLevelConfig
-from rarefeat.workflow.registry import NAMES, kinds
+from rarefeat.workflow.registry import kinds, names
 from rarefeat.workflow.run.cli_helpers import run_main
 from rarefeat.workflow.schemas import schemas_by_maker
 
@@ -241,7 +241,8 @@ def format_type(schema: dict) -> str:
 def render_reference() -> dict[str, str]:
     """Render every page, by its path below docs/."""
     tables = {
-        f"reference/tables/{maker}.md": tables_page(maker) for maker in ("chain", "claims", *NAMES)
+        f"reference/tables/{maker}.md": tables_page(maker)
+        for maker in ("chain", "claims", *names())
     }
     return {
         "reference/config.md": config_page(),
