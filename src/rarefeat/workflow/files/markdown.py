@@ -85,9 +85,3 @@ def interval(
     low, high = (number(bound, digits, sign) for bound in bounds)
     value = number(value, digits, sign)
     return f"{value} [{low}, {high}]" if value and low else value
-
-
-def trend_word(row: Mapping, column: str, up: str, down: str, open_: str) -> str:
-    """Choose a word by where an interval lies."""
-    low, high = interval_bounds(row, column)
-    return up if low > 0 else down if high < 0 else open_
