@@ -4,9 +4,11 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 from rarefeat.images import file_schemas as image_files
 from rarefeat.stages import file_schemas as chain_files
+from rarefeat.studies.experiment import PointStudy
 from rarefeat.workflow.config.images import Augmentation as ImageAugmentation
 from rarefeat.workflow.config.images import (
     ImageArm,
@@ -23,7 +25,7 @@ from rarefeat.workflow.config.study import Grid, Study
 from rarefeat.workflow.files.markdown import markdown_table
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import TopLevelConfig
-from rarefeat.workflow.registry import NAMES, kinds
+from rarefeat.workflow.registry import kinds, names
 from rarefeat.workflow.run.cli_helpers import run_main
 from rarefeat.workflow.schemas import schemas_by_maker
 
@@ -49,8 +51,11 @@ SECTIONS = {
 def sections_of_kind(name: str) -> dict[str, type[Section]]:
     """Return the config sections of a kind of study by heading."""
     kind = kinds()[name]
-    module = kind.load("config")
-    return {f"`{name}`": kind.section} | {
+    module, sections = kind.load("config"), {f"`{name}`": kind.section}
+    if issubclass(kind.section, PointStudy):
+        points = kind.section.model_fields["points"].annotation
+        sections["A block of `points`"] = get_args(points)[1]
+    return sections | {
         f"`{item.__name__}`": item
         for item in vars(module).values()
         if isinstance(item, type)
@@ -241,7 +246,8 @@ def format_type(schema: dict) -> str:
 def render_reference() -> dict[str, str]:
     """Render every page, by its path below docs/."""
     tables = {
-        f"reference/tables/{maker}.md": tables_page(maker) for maker in ("chain", "claims", *NAMES)
+        f"reference/tables/{maker}.md": tables_page(maker)
+        for maker in ("chain", "claims", *names())
     }
     return {
         "reference/config.md": config_page(),

@@ -161,7 +161,8 @@ def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
             "data.format: digits come with scikit-learn, which is missing; pip install scikit-learn"
         )
     path = Path(spec.submodule_search_locations[0], "datasets/data/digits.csv.gz")
-    rows = np.loadtxt(gzip.open(path, "rt"), delimiter=",")  # noqa: SIM115
+    with gzip.open(path, "rt") as file:
+        rows = np.loadtxt(file, delimiter=",")
     images = np.round(rows[:, :-1].reshape(-1, 8, 8) * 255 / 16)
     images = images.astype(np.uint8)[:, None].repeat(3, axis=1)
     labels = rows[:, -1].astype(np.int64)

@@ -278,10 +278,14 @@ class Project:
 
     def studies_of(self, stage: Stage) -> list[str]:
         """Return the studies that run through a stage, itself or upstream of another one."""
-        stages = *SHARED_STAGES, *(item for kind in self.kinds.values() for item in kind.stages)
-        through = [stage, *(item for item in stages if stage.function in item.lineage)]
+        through = [stage, *(item for item in self.stages if stage.function in item.lineage)]
         types = tuple(item.study for item in through)
         return [name for name, study in self.studies.items() if isinstance(study, types)]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """Stages that kinds share, and those of its kinds."""
+        return [*SHARED_STAGES, *(stage for kind in self.kinds.values() for stage in kind.stages)]
 
     @cached_property
     def measured(self) -> dict[str, Stage]:
@@ -313,6 +317,33 @@ class Project:
             for target, name in (numbered | {name: name for name in self.figures}).items()
             if target not in self.targets
         }
+
+    @cached_property
+    def every_target(self) -> dict[str, list[str]]:
+        """Files of each target: kinds, studies, claims and figures."""
+        ends = ("pdf", "png")
+        figures = {
+            target: [f"figures/{name}.{end}" for end in ends]
+            for target, name in self.figure_targets.items()
+        }
+        return self.targets | figures
+
+    @property
+    def parts(self) -> list[str]:
+        """Encoder studies, and STUDY.BLOCK for each block of a grid, of which tables are made."""
+        grids = (name for name in self.tables_by_rule.get("aggregate", ()))
+        return [name.removesuffix("_grid") for name in grids if name.endswith("_grid")]
+
+    def title_of(self, name: str) -> str:
+        """Return the title of the study kind of an output."""
+        kind = self.kind_of.get(name)
+        return self.kinds[kind].title if kind else "claims"
+
+    def trained_sizes(self, lucky_sets: str) -> list[str]:
+        """Return the encoders of the sizes whose lucky sets are large enough to be trained."""
+        from rarefeat.studies.scaling.declaration import encoders_of_large_sets
+
+        return encoders_of_large_sets(self.sections["scaling"], lucky_sets)
 
     def files_of(self, name: str) -> list[str]:
         """Return the cell files that a table is made from, below the folder of results."""

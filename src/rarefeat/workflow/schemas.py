@@ -6,6 +6,7 @@ from pandera.pandas import DataFrameSchema
 
 from rarefeat.claims import tables as claims_tables
 from rarefeat.stages import tables as chain_tables
+from rarefeat.studies.experiment import Experiment
 from rarefeat.workflow.registry import kinds
 
 
@@ -20,7 +21,9 @@ def schemas_by_maker() -> dict[str, dict[str, DataFrameSchema]]:
     }
     schemas_of: dict[str, dict[str, DataFrameSchema]] = {}
     for maker, module in modules.items():
-        items = (item for item in vars(module).values() if isinstance(item, DataFrameSchema))
+        declared = getattr(module, "STUDY", None)
+        items = [item for item in vars(module).values() if isinstance(item, DataFrameSchema)]
+        items += [declared.schema] if isinstance(declared, Experiment) else []
         listed = {name for others in schemas_of.values() for name in others}
         schemas_of[maker] = {item.name: item for item in items if item.name not in listed}
     return schemas_of

@@ -288,7 +288,7 @@ class StudyKind:
     question: str = ""
     """Question for the lists of studies, where it has no page in docs/templates/studies."""
     answer: str = ""
-    """Answer in a few words, for the same lists."""
+    """Answer in a few words, for the same lists; the question by default."""
 
     @property
     def is_file(self) -> bool:

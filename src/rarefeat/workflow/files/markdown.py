@@ -61,7 +61,7 @@ def number(value: float, digits: int = 3, sign: str = "") -> str:
 
 
 def decimals(value: float, low: float, high: float, digits: int) -> int:
-    """Return decimals at which neither bounds nor a value that differs from zero read as zero."""
+    """Return the decimals at which neither bounds nor a value that is not zero read as zero."""
     texts = (value, low, high) if low > 0 or high < 0 else (low, high)
     while digits <= MOST_DIGITS and any(x and round(x, digits) == 0 for x in texts):
         digits += 1
@@ -85,9 +85,3 @@ def interval(
     low, high = (number(bound, digits, sign) for bound in bounds)
     value = number(value, digits, sign)
     return f"{value} [{low}, {high}]" if value and low else value
-
-
-def trend_word(row: Mapping, column: str, up: str, down: str, open_: str) -> str:
-    """Choose a word by where an interval lies."""
-    low, high = interval_bounds(row, column)
-    return up if low > 0 else down if high < 0 else open_
