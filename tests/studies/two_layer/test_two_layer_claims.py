@@ -132,6 +132,3 @@ def test_the_regions_are_those_that_are_declared():
     assert sum(regions["staircase-ntk"]) / 2 == pytest.approx(claims.FIRST_STAIR)
     unbalanced = theory.staircase(*theory.parity_counts(5, 0.5, 0.9), 3)
     assert regions["A.4-printed"] == regions["A.28"] == (unbalanced, math.inf)
-    assert regions["2.4"] == pytest.approx((0.475, 0.525))
-    assert regions["B.1"] == (-0.02, math.inf)
-    assert regions["B.1-norm"] == (-math.inf, 0.0)

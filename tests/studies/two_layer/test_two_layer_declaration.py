@@ -52,7 +52,7 @@ def test_a_rate_reruns_its_setting_and_no_search():
     assert differing == ["parity"]
     assert dump_config(section.search) == dump_config(changed.search)
     for setting in section.search.by_name.values():
-        assert not (setting.fixed_features or setting.tickets or setting.neurons)
+        assert not any((setting.fixed_features, setting.tickets, setting.neurons))
 
 
 def small(section: TwoLayer) -> TwoLayer:
@@ -78,8 +78,8 @@ def test_blocks_come_together_and_those_of_another_config_are_refused(tmp_path):
     # The second block has no picture, as it has not the first seed.
     assert len(table_of(section, "two_layer_pictures", tmp_path)) > 100
     setting = section.by_name["parity"].model_copy(update={"m": 21})
+    other = section.model_copy(update={"by_name": {"parity": setting}})
     with pytest.raises(RarefeatError, match=r"another config\.setting"):
-        other = section.model_copy(update={"by_name": {"parity": setting}})
         table_of(other, "two_layer", tmp_path)
 
 
