@@ -149,7 +149,7 @@ def test_a_pass_has_every_sample_at_most_once(n: int, data):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"k": 4}, "k must be odd for labels: parity (Example 2), got 4"),
+        ({"k": 4}, "k must be odd for labels: parity, got 4"),
         ({"D": 31}, "d must be at least D = 31"),
         ({"k": 21}, "k must be at most D = 20, got 21"),
         ({"labels": "interval"}, "interval goes with labels: interval and with no other"),

@@ -9,8 +9,9 @@ from rarefeat.workflow.config.names import Name
 from rarefeat.workflow.config.section import Section
 from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
 
-Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 STAGED = ("network", "one_step", "one_step_rescaled", "two_step")
 """Methods that begin with the two erasing steps of Theorem A.20."""
 
@@ -32,21 +33,15 @@ class Problem(Section):
         " them, a number in `interval`, a code of class +1 (A.7.3), or an even number of signs -1"
         " of a hypercube's corner (eq. A.288)"
     )
-    d: int = Field(ge=1, description="input dimension d")
-    D: int = Field(
-        ge=2, description="number of patterns D; d for `hypercube`, whose noise fills the space"
-    )
-    k: int = Field(ge=1, description="number of class-relevant patterns k")
+    d: Count = Field(description="input dimension d")
+    D: int = Field(ge=2, description="patterns; d for `hypercube`, whose noise fills the space")
+    k: Count = Field(description="number of class-relevant patterns k")
     p_o: float = Field(default=0.5, gt=0, le=0.5, description="probability of a pattern outside A")
-    p_A: float = Field(
-        default=0.5, gt=0, lt=1, description="probability of a relevant pattern, for `interval`"
-    )
+    p_A: Share = Field(default=0.5, description="probability of a pattern in A, for `interval`")
     interval: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="[t_1, t_2], the counts of class +1, for `interval`"
     )
-    codes: Count | None = Field(
-        default=None, description="binary vectors of each class, for `codes`"
-    )
+    codes: Count | None = Field(default=None, description="vectors of each class, for `codes`")
     sigma_r: float | None = Field(
         default=None, ge=0, description="the noise is N(0, sigma_r^2 k / d), for `hypercube`"
     )
@@ -55,48 +50,32 @@ class Problem(Section):
         description="share of its occurrences that each relevant pattern keeps, k numbers; none for"
         " 1 each. Labels count what is kept",
     )
-    negatives: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="share of class -1, exact in every sample; null for what the law gives",
+    negatives: Share | None = Field(
+        default=None, description="share of class -1, exact in every sample; null for the law's"
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> "Problem":
-        labels, k, low, high = self.labels, self.k, *(self.interval or (0, 0))
+        labels, d, D, k = self.labels, self.d, self.D, self.k
+        low, high = self.interval or (0, 0)
+        codes, entries = self.codes or 0, len(self.frequency)
         for key, kind in (("interval", "interval"), ("codes", "codes"), ("sigma_r", "hypercube")):
             given = getattr(self, key) is not None
             require(given == (labels == kind), f"{key} goes with labels: {kind} and with no other")
-        require(k <= self.D, f"k must be at most D = {self.D}, got {k}")
-        require(
-            self.d >= self.D,
-            f"d must be at least D = {self.D} for orthonormal patterns, got {self.d}",
-        )
-        require(
-            labels != "hypercube" or self.d == self.D,
-            f"D must be d = {self.d} for labels: hypercube",
-        )
-        require(
-            labels != "parity" or k % 2 == 1,
-            f"k must be odd for labels: parity (Example 2), got {k}",
-        )
+        require(k <= D, f"k must be at most D = {D}, got {k}")
+        require(d >= D, f"d must be at least D = {D} for orthonormal patterns, got {d}")
+        require(labels != "hypercube" or d == D, f"D must be d = {d} for labels: hypercube")
+        odd = k % 2 == 1
+        require(odd or labels != "parity", f"k must be odd for labels: parity, got {k}")
         require(
             0 <= low <= high <= k,
             f"interval must lie in 0 <= t_1 <= t_2 <= k = {k}, got {self.interval}",
         )
-        require(
-            2 * (self.codes or 0) <= 2**k,
-            f"codes: 2^k = {2**k} binary vectors are fewer than two classes of {self.codes}",
-        )
-        require(
-            len(self.frequency) in (0, k),
-            f"frequency must have k = {k} entries, got {len(self.frequency)}",
-        )
-        require(
-            not self.frequency or labels in ("parity", "majority", "interval"),
-            "frequency is for labels that count relevant patterns: parity, majority, interval",
-        )
+        fewer = f"codes: 2^k = {2**k} binary vectors are fewer than two classes of {codes}"
+        require(2 * codes <= 2**k, fewer)
+        require(entries in (0, k), f"frequency must have k = {k} entries, got {entries}")
+        counts = labels in ("parity", "majority", "interval")
+        require(counts or not entries, "frequency is for labels: parity, majority, interval")
         require(self.p_A == 0.5 or labels == "interval", "p_A goes with labels: interval")
         return self
 
@@ -122,12 +101,13 @@ class Procedure(Section):
 
     @model_validator(mode="after")
     def _staged(self) -> "Procedure":
+        staged = self.method in STAGED and self.schedule != "plain"
         require(
             self.schedule == "chosen" or self.method == "network",
             "schedule is for method: network; heads and NTK have the rates of the config",
         )
         require(
-            not self.weights or (self.method in STAGED and self.schedule != "plain"),
+            staged or not self.weights,
             f"weights are for methods with the two erasing steps: {', '.join(STAGED)}",
         )
         return self
@@ -147,9 +127,7 @@ class Rates(Section):
     """Step sizes that the dissertation does not print, chosen on the draws of `rate_search`."""
 
     network_head: Positive = Field(description="Adam's step for a, falling linearly to 0 at T")
-    network_first: Positive = Field(
-        description="Adam's step for w (per neuron) and b, falling linearly to 0 at T"
-    )
+    network_first: Positive = Field(description="that for w (per neuron) and b")
     head: Positive = Field(
         description="step of the heads on frozen features in units of 1 / E||h||^2, stochastic"
         " gradient"
@@ -192,8 +170,7 @@ class Setting(Section):
     )
     fixed_features: list[Count] = Field(
         default=[],
-        description="numbers of random features whose heads are held against the lower bounds;"
-        " none for none",
+        description="numbers of random features whose heads are held against the lower bounds",
     )
     neurons: list[Annotated[int, Field(ge=0)]] = Field(
         default=[], description="steps at which the neurons' picture is kept"
@@ -201,31 +178,25 @@ class Setting(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> "Setting":
-        labels = [arm.label for arm in self.arms]
+        n, m, T, labels = self.n, self.m, self.T, [arm.label for arm in self.arms]
         plain = all(arm.schedule == "plain" for arm in self.arms)
-        structured = all(arm.structure for arm in self.arms)
+        cube, structured = self.problem.labels == "hypercube", all(a.structure for a in self.arms)
         most = max(self.tickets.sizes) if self.tickets else 0
-        require(self.batch <= self.n, f"batch must not exceed n = {self.n}, got {self.batch}")
+        require(self.batch <= n, f"batch must not exceed n = {n}, got {self.batch}")
         require(len(set(labels)) == len(labels), f"arms must be distinct, got {', '.join(labels)}")
         require(
-            self.problem.labels != "hypercube" or (plain and structured),
+            not cube or (plain and structured),
             "arms: labels: hypercube is trained by schedule: plain, with its structure",
         )
         require(
-            self.activation != "relu" or plain,
+            plain or self.activation != "relu",
             "activation: relu goes with schedule: plain; chapter 2 has the clipped one",
         )
-        require(
-            not self.noise or self.activation == "clipped", "noise goes with activation: clipped"
-        )
-        require(
-            max(self.neurons, default=0) <= self.T,
-            f"neurons: steps must not exceed T = {self.T}, got {self.neurons}",
-        )
-        require(
-            most <= 2 * self.m,
-            f"tickets.sizes must not exceed 2m = {2 * self.m} neurons, got {most}",
-        )
+        clipped = self.activation == "clipped"
+        require(clipped or not self.noise, "noise goes with activation: clipped")
+        last = max(self.neurons, default=0)
+        require(last <= T, f"neurons: steps must not exceed T = {T}, got {self.neurons}")
+        require(most <= 2 * m, f"tickets.sizes must not exceed 2m = {2 * m} neurons, got {most}")
         return self
 
 
@@ -237,14 +208,10 @@ class RateSearch(Section):
         description="settings whose rates are chosen; the others take those of the first",
     )
     seeds: Count = Field(description="replicas of every candidate, one job each")
-    network_head: list[Positive] = Field(
-        min_length=1, description="candidates for Rates.network_head"
-    )
-    network_first: list[Positive] = Field(
-        min_length=1, description="candidates for Rates.network_first"
-    )
-    head: list[Positive] = Field(min_length=1, description="candidates for Rates.head")
-    ntk: list[Positive] = Field(min_length=1, description="candidates for Rates.ntk")
+    network_head: list[Positive] = Field(min_length=1, description="candidates for the rates")
+    network_first: list[Positive] = Field(min_length=1, description="likewise")
+    head: list[Positive] = Field(min_length=1, description="likewise")
+    ntk: list[Positive] = Field(min_length=1, description="likewise")
 
 
 def without_null(raw: Any) -> Any:

@@ -6,7 +6,7 @@ trains its arms on the same draws. rates.py chooses step sizes that the disserta
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
 from rarefeat.studies.two_layer.config import Search, Setting, TwoLayer
@@ -101,8 +101,7 @@ PICTURES = TableColumns(
         "step": STEP,
         "point": column("number of the point in its picture", SIZE, "", kind=int),
         "kind": text(
-            "neuron; direction of the labels (target), or its opposite; centre of a class (positive,"
-            " negative)",
+            "neuron; direction of the labels (target), or its opposite; centre of a class",
             source=f"{SHI}, Figures 2.2, A.2-A.12",
         ),
         "near": column(
@@ -255,30 +254,22 @@ def figure(function: str, table: str, **sections: dict[str, Setting]) -> Figure:
 def build_outputs(section: TwoLayer) -> StudyOutputs:
     """Return the tables of all settings and of the search, the figures and the page."""
     rates = {name: section.by_name[name].rates for name in section.rate_search.settings}
-    made = f"{PACKAGE}.compare:two_layer_"
+    study, search = ("emergence", section), ("rate_search", section.search)
+
+    def made(columns: str, function: str, of: str, *tables: str, **sections: Any) -> Table:
+        function = f"{PACKAGE}.{function}"
+        return Table(schema(columns), function, sections, tables=tables, study=of)
+
     tables = {
-        "two_layer": collected_table(schema("NUMBERS"), MEASURE, "probes", "emergence", section),
-        "two_layer_pictures": collected_table(
-            schema("PICTURES"), MEASURE, "pictures", "emergence", section
+        "two_layer": collected_table(schema("NUMBERS"), MEASURE, "probes", *study),
+        "two_layer_pictures": collected_table(schema("PICTURES"), MEASURE, "pictures", *study),
+        "two_layer_search": collected_table(schema("SEARCHED"), SEARCH, "probes", *search),
+        "two_layer_summary": made("SUMMARY", "compare:two_layer_summary", "emergence", "two_layer"),
+        "two_layer_closed_forms": made(
+            "CLOSED_FORMS", "compare:two_layer_closed_forms", "emergence", emergence=section
         ),
-        "two_layer_search": collected_table(
-            schema("SEARCHED"), SEARCH, "probes", "rate_search", section.search
-        ),
-        "two_layer_summary": Table(
-            schema("SUMMARY"), f"{made}summary", tables=("two_layer",), study="emergence"
-        ),
-        "two_layer_closed_forms": Table(
-            schema("CLOSED_FORMS"),
-            f"{made}closed_forms",
-            {"emergence": section},
-            study="emergence",
-        ),
-        "two_layer_rates": Table(
-            schema("CHOSEN"),
-            f"{PACKAGE}.rates:two_layer_rates",
-            {"rates": rates},
-            tables=("two_layer_search",),
-            study="rate_search",
+        "two_layer_rates": made(
+            "CHOSEN", "rates:two_layer_rates", "rate_search", "two_layer_search", rates=rates
         ),
     }
     figures = figures_of(section.by_name)

@@ -127,27 +127,14 @@ def printed_beside_measured(tables: Tables) -> Figure:
 
 
 MARKS = {
-    ("neuron", 0): {"marker": ".", "color": "#56B4E9", "s": 10, "label": "neuron"},
-    ("neuron", 1): {
-        "marker": "o", "color": "#D55E00", "s": 12, "label": "near a target at the last step",
-    },
-    ("target", 0): {
-        "marker": "*", "color": "#000000", "s": 90, "edgecolors": "white",
-        "label": "direction of the labels, $E[y\\phi]$",
-    },
-    ("opposite", 0): {
-        "marker": "*", "color": "white", "s": 90, "edgecolors": "black", "label": "its opposite",
-    },
-    ("positive", 0): {
-        "marker": "^", "color": "#000000", "s": 30, "edgecolors": "white",
-        "label": "centre of class $+1$",
-    },
-    ("negative", 0): {
-        "marker": "v", "color": "white", "s": 30, "edgecolors": "black",
-        "label": "centre of class $-1$",
-    },
-}  # fmt: skip
-"""Looks of points of the pictures, by kind, and by whether they are near a target."""
+    ("neuron", 0): (".", 10, "#56B4E9", "#56B4E9", "neuron"),
+    ("neuron", 1): ("o", 12, "#D55E00", "#D55E00", "near a target at the last step"),
+    ("target", 0): ("*", 90, "black", "white", r"direction of the labels, $E[y\phi]$"),
+    ("opposite", 0): ("*", 90, "white", "black", "its opposite"),
+    ("positive", 0): ("^", 30, "black", "white", "centre of class $+1$"),
+    ("negative", 0): ("v", 30, "white", "black", "centre of class $-1$"),
+}
+"""Marker, size, colours and name of points, by kind, and by whether they are near a target."""
 
 
 def neurons(tables: Tables, settings: dict[str, Setting]) -> Figure:
@@ -165,11 +152,11 @@ def neurons(tables: Tables, settings: dict[str, Setting]) -> Figure:
     for line, arm in zip(axes, arms, strict=True):
         for ax, step in zip(line, steps, strict=True):
             rows = table[(table["arm"] == arm) & (table["step"] == step)]
-            for (kind, near), look in MARKS.items():
+            for (kind, near), (marker, size, face, edge, label) in MARKS.items():
                 points = rows[(rows["kind"] == kind) & (rows["near"] == near)]
                 if len(points):
-                    drawn = ax.scatter(points["x"], points["y"], linewidths=0.5, **look)
-                    entries[look["label"]] = drawn
+                    looks = {"color": face, "edgecolors": edge, "marker": marker, "linewidths": 0.5}
+                    entries[label] = ax.scatter(points["x"], points["y"], size, **looks)
             reach = 1.1 * rows[["x", "y"]].abs().to_numpy().max()
             ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
             ax.set_title(f"step {step}, {(rows['kind'] == 'neuron').sum()} neurons")

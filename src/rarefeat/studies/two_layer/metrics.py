@@ -4,7 +4,6 @@ Axes: n samples, N neurons, D patterns, of which k are relevant, r directions.
 """
 
 import math
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -16,34 +15,40 @@ from torch.nn.functional import normalize, pad
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Problem
 from rarefeat.studies.two_layer.data import LabelledPatterns, labels_of
-from rarefeat.studies.two_layer.reduced_training import TwoLayerNetwork, frozen_features
+from rarefeat.studies.two_layer.reduced_training import (
+    Inputs,
+    TwoLayerNetwork,
+    Values,
+    frozen_features,
+)
 
-Score = Literal["random", "kink", "norm", "effective_rate"]
-SCORES: tuple[Score, ...] = ("random", "kink", "norm", "effective_rate")
-RANDOM_SCORES: tuple[Score, ...] = ("random", "kink")
+Relevant = Int[Tensor, " k"]
+"""Numbers of the relevant patterns."""
+SCORES = ("random", "kink", "norm", "effective_rate")
+RANDOM_SCORES = ("random", "kink")
 """Scores that leave something to chance."""
 NEAR = 0.95
 """Cosine to a target from which on the pictures mark a neuron."""
 
 
-def accuracy(g: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> float:
+def accuracy(g: Values, y: Values) -> float:
     """Return the fraction of samples with the right sign; g = 0 counts as class -1."""
     return float(((g > 0) == (y > 0)).double().mean())
 
 
-def hinge_loss(g: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> float:
+def hinge_loss(g: Values, y: Values) -> float:
     """Return the mean of max(1 - y g, 0)."""
     return float((1 - y * g).clamp(min=0).mean())
 
 
-def cosines(neurons: TwoLayerNetwork, relevant: Int[Tensor, " k"]) -> Float[Tensor, " N"]:
+def cosines(neurons: TwoLayerNetwork, relevant: Relevant) -> Float[Tensor, " N"]:
     """Return cos(w_i, sum_{j in A} M_j); NaN where w_i = 0."""
     norm = neurons.norm()
     along = neurons.w[:, relevant].sum(1) / (math.sqrt(len(relevant)) * norm)
     return torch.where(norm > 0, along, torch.nan)
 
 
-def largest_cosine(neurons: TwoLayerNetwork, relevant: Int[Tensor, " k"]) -> float:
+def largest_cosine(neurons: TwoLayerNetwork, relevant: Relevant) -> float:
     """Return the largest of these cosines over neurons with w_i != 0 (A.7.1); NaN without any."""
     values = cosines(neurons, relevant)
     values = values[values.isfinite()]
@@ -91,15 +96,13 @@ def picture(
     return pd.concat(tables, ignore_index=True)
 
 
-def live_share(neurons: TwoLayerNetwork, x: Float[Tensor, "n D"]) -> float:
+def live_share(neurons: TwoLayerNetwork, x: Inputs) -> float:
     """Return the fraction of neurons whose output differs between some inputs."""
     h = frozen_features(neurons, x)
     return float((h.amax(0) > h.amin(0)).double().mean())
 
 
-def rare_ratio(
-    neurons: TwoLayerNetwork, relevant: Int[Tensor, " k"], frequency: list[float]
-) -> float:
+def rare_ratio(neurons: TwoLayerNetwork, relevant: Relevant, frequency: list[float]) -> float:
     """Return the weight of the rarest relevant pattern over that of the most frequent ones.
 
     It is the least-squares slope over neurons, sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean
@@ -112,9 +115,7 @@ def rare_ratio(
     return float((rarest * common).sum() / size) if size > 0 else math.nan
 
 
-def decisive(
-    sample: LabelledPatterns, problem: Problem, relevant: Int[Tensor, " k"]
-) -> Bool[Tensor, " n"]:
+def decisive(sample: LabelledPatterns, problem: Problem, relevant: Relevant) -> Bool[Tensor, " n"]:
     """Return which samples hold the rarest relevant pattern and would change class without it."""
     rarest = torch.tensor(problem.frequency).argmin()
     present = sample.patterns[:, relevant]
@@ -124,7 +125,7 @@ def decisive(
 
 
 def lines(
-    neurons: TwoLayerNetwork, x: Float[Tensor, "n D"], count: Float[Tensor, " n"]
+    neurons: TwoLayerNetwork, x: Inputs, count: Values
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
     """Return slope and value at 0 of each neuron's pre-activation, a line in the pattern count."""
     centred = count - count.mean()
@@ -133,16 +134,14 @@ def lines(
     return slope, z.mean(0) - slope * count.mean()
 
 
-def kinks(
-    neurons: TwoLayerNetwork, x: Float[Tensor, "n D"], count: Float[Tensor, " n"]
-) -> Float[Tensor, " N"]:
+def kinks(neurons: TwoLayerNetwork, x: Inputs, count: Values) -> Float[Tensor, " N"]:
     """Return the pattern count at which each neuron's pre-activation crosses 0."""
     slope, at_0 = lines(neurons, x, count)
     return torch.where(slope != 0, -at_0 / slope, torch.nan)
 
 
 def head_kernel(
-    neurons: TwoLayerNetwork, x: Float[Tensor, "n D"], count: Float[Tensor, " n"], problem: Problem
+    neurons: TwoLayerNetwork, x: Inputs, count: Values, problem: Problem
 ) -> list[float]:
     """Return the eigenvalues of the head's kernel on the counts of a parity (theory.count_kernel).
 
@@ -154,8 +153,8 @@ def head_kernel(
 
 
 def ticket(
-    neurons: TwoLayerNetwork, score: Score, size: int, x: Float[Tensor, "n D"],
-    count: Float[Tensor, " n"], k: int, random: torch.Generator,
+    neurons: TwoLayerNetwork, score: str, size: int, x: Inputs, count: Values, k: int,
+    random: torch.Generator,
 ) -> Int[Tensor, " size"]:  # fmt: skip
     """Choose neurons of the step-2 network by a score."""
     order = torch.randperm(len(neurons.b), generator=random)

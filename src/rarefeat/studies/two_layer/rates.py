@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import pandas as pd
 
 from rarefeat.studies.two_layer.config import Procedure, Rates, Setting
-from rarefeat.studies.two_layer.measure import train_replica
 from rarefeat.workflow.run.cli_helpers import progress
 
 LEARNERS = {
@@ -23,6 +22,9 @@ def search_rates(
     cell: dict, seeds: list[int], setting: Setting, candidates: dict[str, list[float]]
 ) -> list[dict]:
     """Measure the accuracies of every combination of the rates that concern a learner."""
+    # Imported here, as the table of the rates is made without torch.
+    from rarefeat.studies.two_layer.measure import train_replica
+
     name, rows = cell["setting"], []
     tried = [
         (learner, arm, dict(zip(keys, values, strict=True)))
