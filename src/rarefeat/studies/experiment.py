@@ -91,6 +91,8 @@ def setting(kind: Any, meaning: str, **bounds: float) -> Any:
     return kind, Field(description=meaning, **bounds)
 
 
+DIVERGED = {"diverged"}
+"""Column of a replica that has run away: 0 or 1."""
 SEED = Column("seed of the replica", SIZE, "", kind=int)
 
 
@@ -211,7 +213,7 @@ class Experiment:
         """Return mean, interval and number of seeds of the base, and of all changes from it."""
         parts = {"base": select(table, self.base), "changes": self.changes(table)}
         tables = [
-            means_by(parts[which], self.keys, names, shares=("diverged",))
+            means_by(parts[which], self.keys, names, DIVERGED & self.columns.keys())
             for which, names in self.means.items()
         ]
         import pandas as pd
@@ -232,7 +234,7 @@ class Experiment:
             of = [select(rows, arm).set_index("seed") for arm in (pick.arm, pick.minus) if arm]
             of = of or [rows.set_index("seed")]
             numbers = of[0][pick.column] - (of[1][pick.column] if pick.minus else 0.0)
-            kept = pick.counts_diverged or pick.arm == self.base
+            kept = pick.counts_diverged or pick.arm == self.base or not DIVERGED & {*rows}
             lost = 0 if kept else int(sum(one["diverged"].sum() for one in of))
             point = dict(zip(self.axes, values, strict=True))
             yield measurement(
