@@ -359,7 +359,7 @@ DRAWS = "model.randomness:generator"
 """Stands for the stages that reach this function, among them those of studies that are added."""
 MULTIPLIED = f"""
     {ENCODERS} stages.probe:* model.arms:ARMS?oracle_* augmentation.measure:* augmentation.supervised_baseline:* imbalance.alignment_map:*
-    fine_labels.granularity.digits:* scaling.aggregate:trained_sizes selection.digits:* selection.model_validation:* theory.claims:*
+    fine_labels.granularity.digits:* scaling.sets:trained_sizes selection.digits:* selection.model_validation:* theory.claims:*
     theory.milestones:* theory.one_step:* studies.imbalance.explorer:page
 """
 EDITS = {
@@ -416,7 +416,7 @@ EDITS = {
         stages.pretrain:* stages.probe:* model.arms:ARMS?oracle_gated? augmentation.measure:* fine_labels.contrastive_encoder:*
         imbalance.figures:printed_bias learners.measure:*
         studies.imbalance.explorer:page
-        scaling.aggregate:trained_sizes selection.measure:* theory.milestones:* theory.one_step:* fate.measure:* pruning_premise.measure:*
+        scaling.sets:trained_sizes selection.measure:* theory.milestones:* theory.one_step:* fate.measure:* pruning_premise.measure:*
         small_theorems.measure:*
     """,
     ),
