@@ -71,12 +71,9 @@ class Scaling(Section):
     def studies(self) -> dict[str, Study]:
         """Return the trainable sizes as studies by name, each over every ratio."""
         sizes = itertools.product(self.trained_d, self.C_m, self.d1_power)
-        sizes = ((d, round(d**C_m), round(d**power)) for d, C_m, power in sizes)
-        return {
-            f"scaling_d={d}_m={m}_d1={d1}": self.study(d, m, d1)
-            for d, m, d1 in sizes
-            if m <= self.most_neurons
-        }
+        sizes = [(d, round(d**C_m), round(d**power)) for d, C_m, power in sizes]
+        studies = [self.study(d, m, d1) for d, m, d1 in sizes if m <= self.most_neurons]
+        return {study.draws: study for study in studies}
 
     def study(self, d: int, m: int, d1: int) -> Study:
         """Return the study of one size."""
