@@ -52,7 +52,7 @@ class Column(NamedTuple):
 
         low, high = self.bounds.get("ge"), self.bounds.get("le")
         check = schema.SHARE if (low, high) == (0, 1) else schema.within(low, high)
-        kind = {int: "int64", float: float}.get(self.kind, str)
+        kind = {int: "int64", float: float, bool: bool}.get(self.kind, str)
         return schema.column(kind, check, self.unit, self.meaning, self.source, self.missing)
 
 
