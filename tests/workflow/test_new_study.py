@@ -74,7 +74,7 @@ def test_study_has_table_figure_verdicts_pages_and_report(clone):
 
 MISTAKES = {
     "a name": ("setting(int", "settign(int", "NameError: name 'settign' is not defined"),
-    "a key of the config": ("d: 20", "e: 20", "config: d: missing"),
+    "a key of the config": ("d: 20", "e: 20", "the study example is left out: config: "),
     "a key of a claim": ("threshold: 0.5", "treshold: 0.5", "treshold"),
     "a column": ('"seed": seed, "acc', '"extra": 1, "seed": seed, "acc', "column extra"),
 }

@@ -511,12 +511,12 @@ class Project:
                 )
         claims = {f"claims_{paper}": paper for paper in self.papers}
         # A kind of one study may have its name.
-        studies = [
-            name
+        studies = {
+            name: study
             for kind in self.kinds.values()
-            for name in kind.studies(self.sections[kind.name])
+            for name, study in kind.studies(self.sections[kind.name]).items()
             if name != kind.name
-        ]
+        }
         merge_unique("targets", self.kinds, studies, claims)
         merge_unique("pages", self.pages, self.html_pages)
         for label, names in {
