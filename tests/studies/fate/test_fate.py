@@ -6,17 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from conftest import of_size, verdicts_of
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.model.randomness import generator
 from rarefeat.studies.fate import claims, learning_times
-from rarefeat.studies.fate.config import AXES, DecayAndScale, LateLearning
+from rarefeat.studies.fate.declaration import LateLearning
 from rarefeat.studies.fate.doc_tables import count_longer, select_stairs
-from rarefeat.studies.fate.draws import CellSettings, draw_latent_pairs
-from rarefeat.studies.fate.training import train_until_learned
+from rarefeat.studies.fate.draws import CellSettings
+from rarefeat.studies.fate.measure import train_until_learned
 
 FATE = of_size("quick").sections["fate"]
 REUSE = FATE.studies["reuse"]
@@ -29,41 +27,11 @@ def full() -> LateLearning:
     return of_size("full").sections["fate"]
 
 
-def settings(latents="plain", N=256, eps_min=1.0) -> CellSettings:
-    return CellSettings("test", REUSE.data, TRAINING, latents, N, 0.05, eps_min)
-
-
-def job_with(section) -> SimpleNamespace:
-    """Return a stand-in for a job whose config has one section."""
-    return SimpleNamespace(config_section=lambda *_: section)
-
-
-def pairs(latents: str, n: int = 4000) -> torch.Tensor:
-    return draw_latent_pairs(n, settings(latents), generator("test", 1, "train")).long()
-
-
-def test_antithetic_pairs_have_no_chance_correlation():
-    sums = pairs("antithetic").sum(2)  # (n, 2, d)
-    assert (sums[:, :, -1:] * sums[:, :, :-1]).sum(0).abs().max() == 0
-    plain = pairs("plain").sum(2)
-    assert (plain[:, :, -1:] * plain[:, :, :-1]).sum(0).abs().max() > 0
-
-
-def test_apart_pairs_have_the_rare_feature_alone():
-    """It is as frequent as before, and the pairs without it stay as they are."""
-    plain, apart = pairs("plain"), pairs("apart")
-    has_rare = (plain[..., -1] != 0).any(-1).any(-1)
-    assert has_rare.any()
-    assert (apart[has_rare][..., :-1] == 0).all()
-    assert (apart[..., -1] == plain[..., -1]).all()
-    assert (apart[~has_rare] == plain[~has_rare]).all()
-
-
 @pytest.mark.parametrize("N", [256, 0])
 def test_replica_is_independent_of_the_others(N):
     """Also of the seeds and regimes whose training ended before."""
-    cell = settings(N=N)
-    regimes = [DecayAndScale(share=0.2, lambda_=decay) for decay in (0.02, 0.5)]
+    cell = CellSettings("test", REUSE.data, TRAINING, "plain", N, 0.05, 1.0)
+    regimes = [{"share": 0.2, "lambda": decay} for decay in (0.02, 0.5)]
     both = pd.DataFrame(train_until_learned(cell, regimes, 10, 10, 20, [1, 2, 3]))
     assert both["ended_at"].nunique() > 1
     for i, regime in enumerate(regimes):
@@ -86,9 +54,10 @@ def test_linear_model_solves_its_differential_equation():
     assert np.isinf(learning_times.log_margin_limit(state._replace(leak=np.array([0.03])))[0])
 
 
-def test_clopper_pearson_at_the_ends():
-    assert learning_times.clopper_pearson(0, 16) == pytest.approx((0, 1 - 0.025 ** (1 / 16)))
-    assert learning_times.clopper_pearson(16, 16) == pytest.approx((0.025 ** (1 / 16), 1))
+def test_share_interval_at_the_ends():
+    for n in (1, 16):
+        assert learning_times.share_interval(0, n) == pytest.approx((0, 1 - 0.025 ** (1 / n)))
+        assert learning_times.share_interval(n, n) == pytest.approx((0.025 ** (1 / n), 1))
 
 
 def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> pd.DataFrame:
@@ -135,7 +104,7 @@ def judge(tables) -> pd.Series:
     """Return the verdict of each primary claim that some tables of point studies have."""
     names = [name.removesuffix("_fate") for name in tables]
     section = SimpleNamespace(studies=FATE.studies, studies_with_role=lambda role: names)
-    rows = claims.measure(tables, job_with(section))
+    rows = claims.measure(tables, section)
     declared = load_claims("fate").claims
     table = verdicts_of(
         "fate", [row for row in rows if declared[row.claim].primary.study == row.regime.study]
@@ -189,20 +158,11 @@ def test_predictor_claims_follow_planted_replicas(right):
     assert primary["F-border"] == CONTRADICTED
 
 
-def test_points_have_every_axis():
-    assert [axis for axis, _ in REUSE.points()[0].axes] == list(AXES)
-
-
 def test_cell_trains_its_points_together(full):
     study = full.studies["leak"]
-    trainings = [(cell, regime) for cell in study.cells() for regime in study.regimes(cell)]
+    trainings = [regime for cell in study.cells() for regime in study.settings(cell)["regimes"]]
     assert len(study.cells()) == 9
     assert len(trainings) == len(study.points()) == 27
-
-
-def test_training_config_keeps_the_name_of_every_key():
-    config = REUSE.training_config(REUSE.cells()[0])
-    assert set(config) == {"draws", "data", "training", "every", "hold", "looked", "regimes"}
 
 
 def test_every_declared_claim_is_measured(full):
@@ -223,13 +183,13 @@ def test_every_declared_claim_is_measured(full):
         study="time_fit", at_once=0.0, probability=0.5, gate_alone=0.5, predicted=900.0
     )
     tables["fate_times"] = pd.concat([timed, timed.assign(study="time_test")])
-    measured = {row.claim for row in claims.measure(tables, job_with(section))}
+    measured = {row.claim for row in claims.measure(tables, section)}
     assert measured == set(load_claims("fate").claims)
 
 
 def test_select_stairs_keeps_every_rise():
     shares = learning_times.fate_shares(
-        {"reuse_fate": pd.concat([planted(True, 2048), planted(False, 8192)])}, None
+        {"reuse_fate": pd.concat([planted(True, 2048), planted(False, 8192)])}
     )
     stairs = select_stairs(shares)
     assert len(stairs) < len(shares) / 3
