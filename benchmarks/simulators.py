@@ -19,9 +19,9 @@ from rarefeat.model import simulators
 from rarefeat.model.randomness import generator
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
-from rarefeat.train import loop
-from rarefeat.train import step as training
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training import loop
+from rarefeat.training import step as training
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.project import load
 

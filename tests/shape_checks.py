@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 SOURCE = Path(__file__).parents[1] / "src"
 MODULES = [
     ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-    for folder in ("model", "train", "stages")
+    for folder in ("model", "training", "stages")
     for path in (SOURCE / "rarefeat" / folder).glob("*.py")
     # Numba compiles functions of the first; the second look at who calls them; those of the third
     # take any tensor, and are called all the time.

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from rarefeat.errors import RarefeatError
 from rarefeat.model.simulators import DirectSimulator, ReducedSimulator, chi_variables
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train import native_numerics
-from rarefeat.train.native_numerics import draw_streams
-from rarefeat.train.native_step import NativeSimulator
-from rarefeat.train.pretraining import PruningArm, pretrain
-from rarefeat.train.step import Kernel, apply_mask, apply_step, initial_state, make_kernel
+from rarefeat.training import native_numerics
+from rarefeat.training.native_numerics import draw_streams
+from rarefeat.training.native_step import NativeSimulator
+from rarefeat.training.pretraining import PruningArm, pretrain
+from rarefeat.training.step import Kernel, apply_mask, apply_step, initial_state, make_kernel
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.study import merge_configs, serves_native_step
 from rarefeat.workflow.project import parse

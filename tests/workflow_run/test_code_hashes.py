@@ -396,7 +396,7 @@ EDITS = {
         " pruning_premise.measure:* small_theorems.measure:*",
     ),
     "the slopes of a step": (
-        "train/step.py",
+        "training/step.py",
         "negatives = dense.views(",
         "negatives = masked.views(",
         ENCODERS,

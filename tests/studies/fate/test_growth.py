@@ -9,7 +9,7 @@ from rarefeat.model.simulators import make_simulator
 from rarefeat.studies.fate.draws import CellSettings, Sample
 from rarefeat.studies.fate.growth import NeuronGrowth, gate, measure_growth
 from rarefeat.studies.fate.measure import train_until_learned
-from rarefeat.train.step import Kernel, TrainState, make_kernel
+from rarefeat.training.step import Kernel, TrainState, make_kernel
 
 REUSE = of_size("quick").sections["fate"].studies["reuse"]
 TRAINING = REUSE.training

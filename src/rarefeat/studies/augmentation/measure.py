@@ -32,7 +32,7 @@ from rarefeat.studies.augmentation.metrics import (
     weight_composition,
 )
 from rarefeat.studies.augmentation.tables import SCHEMAS
-from rarefeat.train.pretraining import TrainedEncoder
+from rarefeat.training.pretraining import TrainedEncoder
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.study import Study

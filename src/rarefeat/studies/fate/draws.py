@@ -25,7 +25,7 @@ from rarefeat.model.sparse_coding import (
     spread_over_tokens,
 )
 from rarefeat.model.theory import activation_probability
-from rarefeat.train.loop import batches
+from rarefeat.training.loop import batches
 from rarefeat.workflow.config.model import Data, Training
 
 FRESH_SAMPLE = 8192

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rarefeat.studies.fate.draws import Sample
-from rarefeat.train.step import ForwardOutput, Kernel, TrainState
+from rarefeat.training.step import ForwardOutput, Kernel, TrainState
 
 PASSES = 10
 """Passes over the sample, each with its own noise, that the terms are means of."""

@@ -1,7 +1,7 @@
 """The stage: dense training of many replicas until each has learned the rare feature, a row each.
 
-A step is that of the loop (train/loop.py), on the pairs of draws.py; no neuron is pruned. What acts
-on a step is its `Change`. Replicas end one by one, so that the loop itself is here.
+A step is that of the loop (training/loop.py) on the pairs of draws.py; no neuron is pruned. What
+acts on a step is its `Change`. Replicas end one by one, so that the loop itself is here.
 Random streams: those of `Sample`; looked, the growth terms; removal; answers, the gate openings.
 Axes: R replicas that are still trained, m neurons.
 """
@@ -29,8 +29,8 @@ from rarefeat.studies.fate.draws import (
     remove_rare,
 )
 from rarefeat.studies.fate.growth import NeuronGrowth, gate, measure_growth
-from rarefeat.train.loop import DENSE, Batch, Group, look, take_step
-from rarefeat.train.step import (
+from rarefeat.training.loop import DENSE, Batch, Group, look, take_step
+from rarefeat.training.step import (
     Kernel,
     TrainState,
     initial_state,

@@ -19,7 +19,7 @@ from rarefeat.model.theory import stage1_growth
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.studies.small_theorems.config import TrainedStages
 from rarefeat.studies.small_theorems.result_rows import ResultRow
-from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.pretraining import TrainedEncoder, pretrain
 from rarefeat.workflow.config.model import Arm, Training
 
 

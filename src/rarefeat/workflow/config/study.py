@@ -35,7 +35,7 @@ class Grid(Section):
 
 
 def serves_native_step(simulator: str, device: str, data: Data, m: int) -> bool:
-    """Return whether `train.step.make_kernel` has native functions for a study."""
+    """Return whether `training.step.make_kernel` has native functions for a study."""
     # As the reduced simulator, which imports torch, rounds up: a test holds both together.
     coordinates = data.d + m + -(data.d + m) % 8
     return (

@@ -181,7 +181,10 @@ def read_module(module: str) -> list:
 
 def parse_module(path: Path) -> tuple[str, list[str], dict[str, list]]:
     """Return hash and imports of a module, and of what each of its functions reaches."""
-    body = ast.parse(path.read_bytes(), str(path)).body
+    try:
+        body = ast.parse(path.read_bytes(), str(path)).body
+    except SyntaxError as error:
+        raise RarefeatError(f"{path}, line {error.lineno}: {error.msg}") from error
     statements = [node for node in body if not sets_no_number(node)]
     names = [node.name for node in statements if isinstance(node, ast.FunctionDef)]
     parts = map(hash_part, reach(statements, names))

@@ -37,7 +37,7 @@ from rarefeat.workflow.run.code_hashes import hash_texts
 from rarefeat.workflow.run.job import Job
 
 PACKAGES = (
-    "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib",
+    "rarefeat", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib",
     "scipy", "scikit-learn", "kornia", "numba",
 )  # fmt: skip
 INSTRUCTIONS = {
@@ -66,7 +66,7 @@ def machine() -> dict[str, str]:
     flags = set(flags[0].split()) if flags else set()
     best = next((name for name, needed in INSTRUCTIONS.items() if needed <= flags), "default")
     return {
-        "system": platform.platform(),
+        "system": platform.system(),
         "processor": names[0] if names else platform.processor() or platform.machine(),
         "instructions": os.environ.get("ATEN_CPU_CAPABILITY", best),
         "python": platform.python_version(),
