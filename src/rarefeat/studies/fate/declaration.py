@@ -180,8 +180,9 @@ rate = partial(maybe, unit="1 / (eta steps)")
 when = partial(maybe, unit="steps")
 step = partial(column, bounds=POSITIVE, unit="steps", kind=int)
 replicas = partial(column, unit="replicas", kind=int)
-KEYS = {"study": column("entry of fate.studies", unit="", kind=str), **AXES}
-LEARNED_AT = when("first evaluation from which on a neuron has |cos| >= 0.5 to it; null for never")
+CELL = AXES | {"latents": column("how training pairs are drawn", unit="", kind=str)}
+KEYS = {"study": column("entry of fate.studies", unit="", kind=str), **CELL}
+LEARNED_AT = when("evaluation from which on some |cos| to the rare feature is >= 0.5; null: never")
 GROWTH = {
     "leak": rate("mean of the leak A_i over neurons, weighted by the squares of <w_i, M_rare>"),
     "kick": rate("largest |k_i| / ||w_i||, the growth without the feature in any weight"),
@@ -216,11 +217,11 @@ FATE = TableColumns(
     "{study}_fate",
     "a row per (cell, seed): when a replica learned the rare feature, and its growth terms",
     {
-        **AXES,
+        **CELL,
         "seed": SEED,
         "T": step("training steps, unless it ends before"),
         "learned_at": LEARNED_AT,
-        "pure_at": when("first evaluation from then on at which it is above 0.9; null for never"),
+        "pure_at": when("first evaluation from then on at which one is > 0.9; null: never"),
         "ended_at": step("last step: T, or `hold` steps after `pure_at`"),
         "T1": when("step that ended stage 1; -1 for none"),
         **LOOKED,
@@ -229,7 +230,7 @@ FATE = TableColumns(
         **OPENED,
         "diverged": column("1 where a step was not taken", SHARE, ""),
     },
-    (*AXES, "seed"),
+    (*CELL, "seed"),
 )
 FATE_SHARES = TableColumns(
     "fate_shares",

@@ -136,9 +136,8 @@ class Sample:
     def __init__(self, settings: CellSettings, seed: int):
         self.settings, self.seed = settings, seed
         self.train, self.visits = self.stream(stream_names.TRAIN), self.stream("visits")
-        self.noise, self.complement = map(
-            self.stream, (stream_names.NOISE, stream_names.COMPLEMENT)
-        )
+        self.noise = self.stream(stream_names.NOISE)
+        self.complement = self.stream(stream_names.COMPLEMENT)
         self.pairs = draw_latent_pairs(settings.N, settings, self.train)
         self.order = batches(settings.draws, [seed], settings.N, settings.training.K)
         self.ties = sign_ties(self.pairs)
