@@ -117,9 +117,3 @@ def test_apart_pairs_have_the_rare_feature_alone():
     assert (apart[has_rare][..., :-1] == 0).all()
     assert (apart[..., -1] == plain[..., -1]).all()
     assert (apart[~has_rare] == plain[~has_rare]).all()
-
-
-def test_removal_names_its_pairs():
-    assert settings("without_top_15").removal == ("top", 15)
-    assert settings("without_random_5").removal == ("random", 5)
-    assert settings("plain").removal is None

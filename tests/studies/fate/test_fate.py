@@ -19,6 +19,7 @@ from rarefeat.studies.fate.measure import train_until_learned
 FATE = of_size("quick").sections["fate"]
 REUSE = FATE.studies["reuse"]
 TRAINING = REUSE.training.model_copy(update={"T": 120})
+POINT = {"latents": "plain", "N": 0, "sigma": 0.05, "share": 0.2, "lambda": 0.02, "eps_min": 0.2}
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +64,10 @@ def test_share_interval_at_the_ends():
 def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> pd.DataFrame:
     """Return replicas that all learn at step 1,000, or never."""
     rows = pd.DataFrame({"seed": range(n), "learned_at": 1000.0 if late else np.nan})
-    rows["pure_at"] = rows["learned_at"]
-    point = {
-        "latents": latents,
-        "N": N,
-        "sigma": 0.05,
-        "share": 0.2,
-        "lambda": 0.02,
-        "eps_min": 0.2,
-    }
     random = np.random.default_rng(N)
     return rows.assign(
-        **point,
+        **POINT | {"latents": latents, "N": N},
+        pure_at=rows["learned_at"],
         T=4000,
         kick=N**-0.5 * np.exp(0.1 * random.normal(size=n)) if N else 0.001,
         diverged=0.0,
@@ -166,24 +159,15 @@ def test_cell_trains_its_points_together(full):
 
 
 def test_every_declared_claim_is_measured(full):
-    section = full
     tables = {
-        f"{name}_fate": planted(True, latents=study.latents[0])
-        for name, study in section.studies_with_role("point").items()
+        f"{name}_fate": pd.concat(planted(True, N, way) for N in study.N for way in study.latents)
+        for name, study in full.studies_with_role("point").items()
     }
-    tables["reuse_fate"] = pd.concat([planted(True, N) for N in section.studies["reuse"].N])
-    for name in ("mechanism", "removal"):
-        ways = section.studies[name].latents
-        tables[f"{name}_fate"] = pd.concat([planted(True, latents=way) for way in ways])
-    for name in claims.CARRIED:
-        tables[f"{name}_fate"] = pd.concat([planted(True, N) for N in (8192, 0)])
-    tables["leak_fate"] = pd.concat([planted(True, N) for N in section.studies["leak"].N])
-    tables["leak_noiseless_fate"] = planted(True, 0)
     timed = planted(True).assign(
         study="time_fit", at_once=0.0, probability=0.5, gate_alone=0.5, predicted=900.0
     )
     tables["fate_times"] = pd.concat([timed, timed.assign(study="time_test")])
-    measured = {row.claim for row in claims.measure(tables, section)}
+    measured = {row.claim for row in claims.measure(tables, full)}
     assert measured == set(load_claims("fate").claims)
 
 
@@ -200,11 +184,10 @@ def test_select_stairs_keeps_every_rise():
 
 
 def test_count_longer_is_cumulative():
-    cell = {"latents": "plain", "N": 0, "sigma": 0.05, "share": 0.2, "lambda": 0.02, "eps_min": 0.1}
     learned = pd.DataFrame(
         {"learned_at": [500.0, 501, 8000, 32_000, math.nan], "cosine": [0.9, 0.9, 0.9, 0.9, 0.03]}
     )
-    row = count_longer(learned.assign(**cell)).iloc[0]
+    row = count_longer(learned.assign(**POINT)).iloc[0]
     assert row[["by_500", "by_2000", "by_8000", "by_32000", "n"]].tolist() == [1, 2, 3, 4, 5]
     assert row["ci_low"] < 0.8 < row["ci_high"]
     assert row["cosine_without"] == 0.03
