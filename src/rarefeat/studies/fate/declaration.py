@@ -43,10 +43,10 @@ WAYS = {
     "replacement": "each visit is to a pair that is drawn anew; no epoch is balanced",
     "antithetic": "each pair twice, the second time with the rare feature's sign flipped",
     "apart": "no other feature is active where the rare one is",
-    "without_top_5": "from `looked` on the 5 pairs that pull a neuron most lack the rare feature",
-    "without_random_5": "from then on 5 random pairs that held it lack it",
-    "without_top_15": "the 15 pairs that pull most",
-    "without_random_15": "15 random pairs",
+    "without_top_5": "at `looked` the 5 pairs that pull a neuron most lose the rare feature",
+    "without_random_5": "at `looked` 5 random pairs that hold it lose it",
+    "without_top_15": "the 15 pairs that pull most lose it",
+    "without_random_15": "15 random pairs lose it",
 }
 """Ways of drawing the training pairs."""
 FRESH = ("plain", "antithetic", "apart")
@@ -105,10 +105,14 @@ class LearningStudy(grid_section(AXES), SeedSettings):
     )
     every: int = Field(ge=1, description="steps between two evaluations of the rare feature")
     hold: int = Field(
-        ge=0, description="steps that a replica goes on with the feature; 0: all go on to T"
+        ge=0,
+        description="a replica ends once it has had a cosine above 0.9 for so many steps; 0: none"
+        " ends before T",
     )
     looked: int = Field(
-        ge=1, description="step at which the growth terms are measured, and late learning begins"
+        ge=1,
+        description="step at which the growth terms are measured on the whole sample; a feature"
+        " that is learned after it is learned late",
     )
 
     @model_validator(mode="after")
@@ -198,7 +202,7 @@ GROWTH = {
         kind=int,
     ),
 }
-"""Growth of <w_i, M_rare> at the step `looked`, without decay: (A_i x_i + k_i) (growth.py)."""
+"""Growth of the rare feature at the step `looked`; A_i, k_i and g_i are those of growth.py."""
 LOOKED = {"cosine_looked": maybe("largest |cos| to the rare feature at the step `looked`", SHARE)}
 LAST = {
     "cosine": maybe("largest |cos| to the rare feature at the last step", SHARE),
