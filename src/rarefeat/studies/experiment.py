@@ -174,11 +174,7 @@ class Experiment:
     @cached_property
     def section(self) -> type[PointStudy]:
         """The section of the config, and its only study."""
-        axes = {
-            name: (Distinct[one_of(axis)], Field(min_length=1, description=axis.meaning))
-            for name, axis in self.axes.items()
-        }
-        points = create_model("Points", __base__=Section, __doc__="Points of a grid.", **axes)
+        points = grid_section(self.axes)
         named = Field(min_length=1, description="named blocks; what several hold is computed once")
         fields = {
             name: item if isinstance(item, tuple) else (item, ...)
@@ -278,6 +274,15 @@ class Experiment:
                 else None
             ),
         )  # fmt: skip
+
+
+def grid_section(axes: Mapping[str, Column]) -> type[Section]:
+    """Return a section of the config that has a list of values for each axis."""
+    fields = {
+        name: (Distinct[one_of(axis)], Field(min_length=1, description=axis.meaning))
+        for name, axis in axes.items()
+    }
+    return create_model("Points", __base__=Section, __doc__="Points of a grid.", **fields)
 
 
 def one_of(axis: Column) -> Any:
