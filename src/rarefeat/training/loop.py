@@ -258,7 +258,7 @@ def batches(
 
 
 class PairSource:
-    """Positive pairs of the data model that come back with fresh noise: those of the chain.
+    """Positive pairs of the data model that come back with fresh noise.
 
     Random streams: those of the simulator and of `PairSampler`; weights, noise, complement, random
     mask, batches. What is drawn once is drawn on the CPU, the rest on the device of the training.
