@@ -50,11 +50,11 @@ HELP_CLAIMS = {
 
 def measure(tables: Mapping[str, pd.DataFrame], selection: Selection) -> Iterator[Measurement]:
     """Measure every claim in every regime of the tables."""
-    for name in selection.sweeps_with_role("scores"):
+    for name in selection.studies_with_role("scores"):
         yield from score_measurements(name, tables[f"{name}_selection_scores"])
-    for name in selection.sweeps_with_role("interventions"):
+    for name in selection.studies_with_role("interventions"):
         yield from mask_measurements(name, tables[f"{name}_selection"])
-    for name in selection.sweeps_with_role("help"):
+    for name in selection.studies_with_role("help"):
         yield from help_measurements(name, tables[f"{name}_selection"])
     if "selection_law" in tables:
         yield from model_measurements(tables["selection_law"], tables["selection_fate"])

@@ -267,7 +267,7 @@ class Selection(Section):
     sweeps: dict[Name, InterventionSweep] = Field(min_length=1, description="by name")
     digits: Digits
 
-    def sweeps_with_role(self, *roles: str) -> dict[str, InterventionSweep]:
+    def studies_with_role(self, *roles: str) -> dict[str, InterventionSweep]:
         """Return the sweeps that have one of some roles."""
         return {name: sweep for name, sweep in self.sweeps.items() if sweep.role in roles}
 

@@ -198,12 +198,12 @@ CAPTIONS = {
 
 def tables_with_role(section: Selection, *roles: str) -> tuple[str, ...]:
     """Return the names of the tables `STUDY_selection` of the sweeps that have some roles."""
-    return tuple(f"{name}_selection" for name in section.sweeps_with_role(*roles))
+    return tuple(f"{name}_selection" for name in section.studies_with_role(*roles))
 
 
 def law_tables(section: Selection) -> tuple[str, ...]:
     """Return the names of the tables of the critical-frequency model, where it has sweeps."""
-    return ("selection_fate", "selection_law") if section.sweeps_with_role(*LAW) else ()
+    return ("selection_fate", "selection_law") if section.studies_with_role(*LAW) else ()
 
 
 def build_outputs(section: Selection) -> StudyOutputs:
@@ -217,14 +217,14 @@ def build_outputs(section: Selection) -> StudyOutputs:
     if sources := tables_with_role(section, "help", *LAW):
         function = f"{PACKAGE}.critical_frequency:selection_steps"
         tables["selection_steps"] = Table(schema("SELECTION_STEPS"), function, tables=sources)
-    sweeps, sources = section.sweeps_with_role(*LAW), tables_with_role(section, *LAW)
+    sweeps, sources = section.studies_with_role(*LAW), tables_with_role(section, *LAW)
     for name in law_tables(section):
         function = f"{PACKAGE}.model_validation:{name}"
         tables[name] = Table(schema(name.upper()), function, {"sweeps": sweeps}, tables=sources)
     tables[DIGITS] = collected_table(
         schema("SELECTION_DIGITS"), MEASURE_DIGITS, "probes", DIGITS, section.digits
     )
-    helped = ("selection_steps",) if section.sweeps_with_role("help") else ()
+    helped = ("selection_steps",) if section.studies_with_role("help") else ()
     tables_of = {
         "selection_interventions": tables_with_role(section, "interventions"),
         "selection_steps": helped,
@@ -244,7 +244,7 @@ def build_outputs(section: Selection) -> StudyOutputs:
 
 def claim_inputs(section: Selection) -> ClaimInputs:
     """Return the tables that the claims are measured on."""
-    scores = (f"{name}_selection_scores" for name in section.sweeps_with_role("scores"))
+    scores = (f"{name}_selection_scores" for name in section.studies_with_role("scores"))
     masks = tables_with_role(section, "interventions", "help")
     return ClaimInputs((*masks, *scores, *law_tables(section), DIGITS), {"selection": section})
 

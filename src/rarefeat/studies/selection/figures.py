@@ -130,7 +130,7 @@ def selection_interventions(tables: Tables) -> Figure:
 def selection_steps(tables: Tables, selection: Selection) -> Figure:
     """Draw the critical frequency by arm and point; arrows where it lies beyond the eps_min."""
     table = tables["selection_steps"]
-    table = table[table["study"].isin(selection.sweeps_with_role("help"))]
+    table = table[table["study"].isin(selection.studies_with_role("help"))]
     names = {arm: name_of(arm) for arm in dict.fromkeys(table["arm"])}
     table = table.assign(arm=table["arm"].map(names)).rename(columns={"step": "mean"})
     styles = sequential_styles(sorted(table["point"].unique()))
@@ -242,7 +242,7 @@ def selection_digits(tables: Tables) -> Figure:
         for rule, change in far.iterrows():
             ax.text(0.02, list(names).index(rule), text.format(**change), **options)
         ax.set(title=rf"imbalance $\rho$ = {rho:g}", xlabel="change of the accuracy")
-    figure.suptitle("Change of the accuracy by each mask, on rare and on frequent digits")
+    figure.suptitle("Change of the accuracy by each mask")
     entries = {"rare digits": styles["tail"], "frequent digits": styles["head"]}
     note = f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}"
     return finish_figure(figure, (), entries, note)
