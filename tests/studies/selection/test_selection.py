@@ -236,21 +236,18 @@ def number_rows(
 def planted_masks(gain: float) -> pd.DataFrame:
     """Return replicas under masks with a gain; the oracle has one only if the others have none."""
     random, rows = np.random.default_rng(3), []
-    arms = ["dense", BY_RATE, BY_RANDOM, STOPPED, ORACLE, CONTRAST]
+    effects = {"dense": 0, BY_RATE: gain, BY_RANDOM: 0, STOPPED: gain, ORACLE: gain < 0}
     for point, eps_min in (("share=0.2", 0.7), ("share=0.7", 0.5)):
-        for arm in arms:
-            effect = gain * (arm not in ("dense", BY_RANDOM, ORACLE))
-            effect = gain < 0 if arm == ORACLE else effect
-            contrast = -1 if arm == CONTRAST else 1
+        for arm, effect in (effects | {CONTRAST: gain}).items():
+            means = {
+                "max_alignment": 0.5 + effect,
+                "majority_alignment": 0.9,
+                "pure_minority_neurons": 2 + (-effect if arm == CONTRAST else effect),
+                "largest_norm": 1.0 if gain > 0 or arm == "dense" else 4.0,
+                "balanced_mse": 1 - effect,
+            }
             for seed in range(12):
-                values = {
-                    "max_alignment": 0.5 + effect,
-                    "majority_alignment": 0.9,
-                    "pure_minority_neurons": 2 + contrast * effect,
-                    "largest_norm": 1.0 if gain > 0 or arm == "dense" else 4.0,
-                    "balanced_mse": 1 - effect,
-                }
-                values = {name: value + 1e-3 * random.normal() for name, value in values.items()}
+                values = {name: mean + 1e-3 * random.normal() for name, mean in means.items()}
                 rows += number_rows(point, eps_min, seed, arm, values | {"diverged": 0.0})
     return pd.DataFrame(rows)
 
@@ -265,16 +262,11 @@ def test_claims_on_masks_follow_the_gains(gain, expected):
 @pytest.mark.parametrize(("gain", "expected"), [(0.0, SUPPORTED), (0.3, CONTRADICTED)])
 def test_claim_on_nearest_mask_follows_the_cosine(gain, expected):
     random, axes = np.random.default_rng(5), CLAIM_SET.claims["I-nearest"].primary.axes
-    rows = []
-    for arm in ("dense", axes["arm"]):
+    values, rows = {"majority_alignment": 0.9, "largest_norm": 1.0, "diverged": 0.0}, []
+    for arm, effect in (("dense", 0.0), (axes["arm"], gain)):
         for seed in range(30):
-            values = {
-                "max_alignment": 0.3 + gain * (arm != "dense") + 0.05 * random.random(),
-                "majority_alignment": 0.9,
-                "largest_norm": 1.0,
-                "diverged": 0.0,
-            }
-            rows += number_rows("share=0.2", axes["eps_min"], seed, arm, values)
+            cosine = {"max_alignment": 0.3 + effect + 0.05 * random.random()}
+            rows += number_rows("share=0.2", axes["eps_min"], seed, arm, values | cosine)
     measured = list(claims.mask_measurements("acting", pd.DataFrame(rows)))
     assert verdict_of(measured, "I-nearest") == expected
 

@@ -1,6 +1,6 @@
 """Published tables of the study of selection, for docs/studies/selection.md.
 
-All are made of changes from the dense training at the same seed, which claims and figures read too.
+Claims and figures read the changes from the dense training at the same seed, too.
 """
 
 from collections.abc import Iterable
@@ -103,9 +103,7 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def changes(table: pd.DataFrame, names: Iterable[str] = CHANGES) -> pd.DataFrame:
-    """Return the changes from dense by every arm at every point, with intervals, and the number of
-    replicas that diverged.
-    """
+    """Return mean changes from dense by arm and point, with the number of diverged replicas."""
     wide = changes_from_dense(table).reset_index()
     means = means_by(wide, [*POINT, "arm"], [name for name in names if name in wide])
     diverged = table[table["quantity"] == "diverged"].groupby([*POINT, "arm"])["value"].sum()
@@ -167,8 +165,8 @@ def law_errors(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def error_row(regimes: pd.DataFrame) -> tuple:
-    """Return the number of regimes, and of those without a critical frequency among the eps_min;
-    and error, bias, AUC and calibration with their intervals.
+    """Return the row of some regimes: their number, how many have no critical frequency among the
+    eps_min, and error, bias, AUC and calibration with intervals.
     """
     among = regimes["place"] == AMONG
     error = (regimes["predicted"] - regimes["step"])[among]

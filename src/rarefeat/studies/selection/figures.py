@@ -78,8 +78,9 @@ def select_point(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def selection_interventions(tables: Tables) -> Figure:
-    """Draw what every mask changes of the rare feature's lead at one point, and how many trainings
-    diverge, a row for each rule; of replicas, or of the published means.
+    """Draw what each mask changes of the rare feature's lead at one point, and who diverges.
+
+    The table has replicas, or the published means.
     """
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)
@@ -213,8 +214,9 @@ def law_errors_by_third(table: pd.DataFrame) -> Figure:
 
 
 def selection_digits(tables: Tables) -> Figure:
-    """Draw the changes of the accuracies on rare and frequent digits by every rule; of replicas,
-    or of the published means.
+    """Draw the changes of the accuracies on rare and frequent digits by every rule.
+
+    The table has replicas, or the published means.
     """
     (table,) = tables.values()
     rows = digits_changes(table) if "seed" in table else table
