@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import Project, load
 from rarefeat.workflow.run.cli_helpers import load_function
+from rarefeat.workflow.run.job_inputs import call
 
 STUDY_FIGURES = {
     "augmentation_dial": {"augmentation": "augmentation"},
@@ -64,4 +65,4 @@ def rows_of_result(table: pd.DataFrame, name: str) -> pd.DataFrame:
 def draw_study_figure(project: Project, name: str, tables: dict[str, pd.DataFrame]) -> Figure:
     """Draw a figure of a study from published tables."""
     job = project.figure_job(name)
-    return load_function(job.stage)(tables, job)
+    return call(load_function(job.stage), tables, job)

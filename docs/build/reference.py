@@ -18,12 +18,12 @@ from rarefeat.workflow.config.images import (
     Network,
 )
 from rarefeat.workflow.config.model import Arm, Bias, Data, Training, Views
-from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.config.section import Section, sections_in
 from rarefeat.workflow.config.study import Grid, Study
 from rarefeat.workflow.files.markdown import markdown_table
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import TopLevelConfig
-from rarefeat.workflow.registry import NAMES, kinds
+from rarefeat.workflow.registry import kinds, names
 from rarefeat.workflow.run.cli_helpers import run_main
 from rarefeat.workflow.schemas import schemas_by_maker
 
@@ -47,17 +47,14 @@ SECTIONS = {
 
 
 def sections_of_kind(name: str) -> dict[str, type[Section]]:
-    """Return the config sections of a kind of study by heading."""
-    kind = kinds()[name]
-    module = kind.load("config")
-    return {f"`{name}`": kind.section} | {
-        f"`{item.__name__}`": item
-        for item in vars(module).values()
-        if isinstance(item, type)
-        and issubclass(item, Section)
-        and item.__module__ == module.__name__
-        and item is not kind.section
-    }
+    """Return the section of a kind of study and its own sections below that, by heading."""
+    found = [kinds()[name].section]
+    for section in found:
+        for field in section.model_fields.values():
+            below = sorted(sections_in(field.annotation), key=lambda item: item.__name__)
+            own = [item for item in below if item.__module__.startswith("rarefeat.studies.")]
+            found += [item for item in own if item not in found]
+    return {f"`{name}`": found[0]} | {f"`{item.__name__}`": item for item in found[1:]}
 
 
 def maker_title(maker: str) -> str:
@@ -241,7 +238,8 @@ def format_type(schema: dict) -> str:
 def render_reference() -> dict[str, str]:
     """Render every page, by its path below docs/."""
     tables = {
-        f"reference/tables/{maker}.md": tables_page(maker) for maker in ("chain", "claims", *NAMES)
+        f"reference/tables/{maker}.md": tables_page(maker)
+        for maker in ("chain", "claims", *names())
     }
     return {
         "reference/config.md": config_page(),

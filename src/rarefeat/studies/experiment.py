@@ -256,6 +256,7 @@ class Experiment:
                 if self.picks
                 else None
             ),
+            schemas=(f"{module}:STUDY.schema",),
         )  # fmt: skip
 
 

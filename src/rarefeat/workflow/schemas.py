@@ -7,6 +7,7 @@ from pandera.pandas import DataFrameSchema
 from rarefeat.claims import tables as claims_tables
 from rarefeat.stages import tables as chain_tables
 from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.run.cli_helpers import load_function
 
 
 @cache
@@ -15,12 +16,13 @@ def schemas_by_maker() -> dict[str, dict[str, DataFrameSchema]]:
 
     A maker is `chain`, `claims`, or the name of a kind of study.
     """
-    modules = {"chain": chain_tables, "claims": claims_tables} | {
-        name: kind.load("tables") for name, kind in kinds().items()
+    found = {"chain": vars(chain_tables).values(), "claims": vars(claims_tables).values()} | {
+        name: [*vars(kind.load("tables")).values(), *map(load_function, kind.schemas)]
+        for name, kind in kinds().items()
     }
     schemas_of: dict[str, dict[str, DataFrameSchema]] = {}
-    for maker, module in modules.items():
-        items = (item for item in vars(module).values() if isinstance(item, DataFrameSchema))
+    for maker, values in found.items():
+        items = (item for item in values if isinstance(item, DataFrameSchema))
         listed = {name for others in schemas_of.values() for name in others}
         schemas_of[maker] = {item.name: item for item in items if item.name not in listed}
     return schemas_of
