@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from answers.words import enumerate_words
-from rarefeat.studies.theorems.problems import ExactResults
+from rarefeat.studies.exact_results import ExactResults
 from rarefeat.workflow.files.markdown import number, records, select_rows
 
 TABLES = ("exact_results",)

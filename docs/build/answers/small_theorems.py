@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from rarefeat.studies.theorems.problems import SmallTheorems
+from rarefeat.studies.small_theorems import SmallTheorems
 from rarefeat.workflow.files.markdown import interval, number, select_rows, single_row
 
 TABLES = ("theorem_means",)

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rarefeat.studies.theorems.problems import ExactResults, Result
+from pydantic import Field
+
+from rarefeat.studies.theorems import problems
+from rarefeat.workflow.config.section import Section
 from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
@@ -51,6 +54,23 @@ CAPTIONS = {
     " the text; dashed are the printed 0.76 without and 0.94 with the penalty. See which way the"
     " penalty moves.",
 }
+
+
+class ExactResults(Section):
+    """Every exact result, and what is out of reach."""
+
+    looped_transformer: problems.LoopedTransformer
+    low_rank_attention: problems.LowRankAttention
+    spurious_features: problems.SpuriousFeatures
+    task_mixture: problems.TaskMixture
+    modular_addition: problems.ModularAddition
+    digit_neurons: problems.DigitNeurons
+    nuclear_norm: problems.NuclearNorm
+    machine: problems.MachineSpeed = Field(
+        description="what the cost of the experiments that are out of reach is counted on"
+    )
+
+
 STAGES = {
     name: Stage(
         f"{THEOREMS}.{name}:measure",
@@ -61,7 +81,7 @@ STAGES = {
 }
 
 
-def studies(section: ExactResults) -> dict[str, Result]:
+def studies(section: ExactResults) -> dict[str, problems.Result]:
     """Return the study of each result."""
     return {name: getattr(section, name) for name in STAGES}
 

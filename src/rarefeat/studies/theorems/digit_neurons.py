@@ -24,10 +24,17 @@ from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import panels, plot_points
 from rarefeat.figures.style import GREY, STYLES
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import SHARE, of_quantity, settings_on
+from rarefeat.studies.theorems.plots import SHARE
 from rarefeat.studies.theorems.problems import DigitProblem
-from rarefeat.studies.theorems.rows import Row, recorded_steps, setting_rows
-from rarefeat.studies.theorems.tables import by_setting, result_schema
+from rarefeat.studies.theorems.rows import (
+    Row,
+    by_setting,
+    of_quantity,
+    recorded_steps,
+    setting_rows,
+    settings_on,
+)
+from rarefeat.studies.theorems.tables import result_schema
 
 STUDY = "digit_neurons"
 QUANTITIES = {

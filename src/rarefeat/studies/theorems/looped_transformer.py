@@ -19,10 +19,10 @@ from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import finish_figure, panels, plot_lines
 from rarefeat.figures.style import SeriesStyle, sequential_styles
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import STATED, of_quantity, plot_stated, settings_on
+from rarefeat.studies.theorems.plots import STATED, plot_stated
 from rarefeat.studies.theorems.problems import LoopedProblem
-from rarefeat.studies.theorems.rows import Row, setting_rows
-from rarefeat.studies.theorems.tables import by_setting, result_schema
+from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows, settings_on
+from rarefeat.studies.theorems.tables import result_schema
 
 STUDY = "looped_transformer"
 QUANTITIES = {

@@ -19,10 +19,10 @@ from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import finish_figure, panels, plot_points
 from rarefeat.figures.style import COLUMN, PAGE, STYLES
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import STATED, of_quantity, plot_stated, settings_on
+from rarefeat.studies.theorems.plots import STATED, plot_stated
 from rarefeat.studies.theorems.problems import AttentionProblem
-from rarefeat.studies.theorems.rows import Row, setting_rows
-from rarefeat.studies.theorems.tables import by_setting, result_schema
+from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows, settings_on
+from rarefeat.studies.theorems.tables import result_schema
 
 STUDY = "low_rank_attention"
 QUANTITIES = {
@@ -162,13 +162,13 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
     """Measure the claims for each signal, that on the loss for each rank."""
     for setting, v in by_setting(table).items():
         here = {"setting": setting}
-        searched = v.of("pretraining_loss").groupby("seed")[["value", "stated"]]
+        searched = of_quantity(v.rows, "pretraining_loss").groupby("seed")[["value", "stated"]]
         ratio = searched.apply(lambda rows: np.log(rows["value"] / rows["stated"]).mean())
         yield measurement("5.4.1", STUDY, here, ratio)
         for rank in v.places("loss"):
             ratio = np.log(v("loss", rank) / v.stated("loss", rank))
             yield measurement("5.4.2", STUDY, {**here, "rank": rank}, ratio)
-        if len(more := v.of("increment")):
+        if len(more := of_quantity(v.rows, "increment")):
             total = more.groupby("seed")[["value", "stated"]].sum()
             yield measurement("5.4.3", STUDY, here, np.log(total["value"] / total["stated"]))
 

@@ -21,10 +21,16 @@ from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
 from rarefeat.figures.panels import UNBOUNDED, finish_figure, panels, plot_lines
 from rarefeat.figures.style import STYLES
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import SHARE, STATED, of_quantity
+from rarefeat.studies.theorems.plots import SHARE, STATED
 from rarefeat.studies.theorems.problems import AdditionTable
-from rarefeat.studies.theorems.rows import Row, recorded_steps, setting_rows
-from rarefeat.studies.theorems.tables import by_setting, result_schema
+from rarefeat.studies.theorems.rows import (
+    Row,
+    by_setting,
+    of_quantity,
+    recorded_steps,
+    setting_rows,
+)
+from rarefeat.studies.theorems.tables import result_schema
 from rarefeat.workflow.run.cli_helpers import progress
 
 STUDY = "modular_addition"

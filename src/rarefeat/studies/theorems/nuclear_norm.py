@@ -19,10 +19,10 @@ from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import label_ends, panels, plot_lines
 from rarefeat.figures.style import GREY, STYLES
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import SHARE, STATED, of_quantity
+from rarefeat.studies.theorems.plots import SHARE, STATED
 from rarefeat.studies.theorems.problems import NuclearProblem
-from rarefeat.studies.theorems.rows import Row, setting_rows
-from rarefeat.studies.theorems.tables import by_setting, result_schema
+from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows
+from rarefeat.studies.theorems.tables import result_schema
 
 STUDY = "nuclear_norm"
 QUANTITIES = {

@@ -1,37 +1,41 @@
-"""The keys of the config: of each theorem its problem, and of an exact result its study, too.
+"""The keys of each theorem in the config: its problem, and of an exact result its study, too.
 
 A plan reads this file and no other of the folder: it needs keys and grids, and no torch.
 """
 
 import itertools
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from rarefeat.workflow.config.cells import Cell, cell
+from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.config.names import Name
-from rarefeat.workflow.config.section import Distinct, Section
-from rarefeat.workflow.config.seeds import SeedSettings, SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.section import Section, check_distinct
+from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 AtLeast2 = Annotated[int, Field(ge=2)]
+Value = TypeVar("Value")
+Axis = Annotated[list[Value], Field(min_length=1), AfterValidator(check_distinct)]
+"""Values of an axis."""
+Pair = Annotated[list[Value], Field(min_length=2, max_length=2)]
 
 
 class Result(Section):
     """An exact result: seeds, values on some axes, and the problem that is the same at all."""
 
-    axes: ClassVar[dict[str, str]]
-    """The key that has the values of each axis."""
     seeds: int = Field(ge=1, description="replicas of every cell")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
 
     def cells(self) -> list[Cell]:
-        """Return a cell for every combination of values."""
-        values = itertools.product(*(getattr(self, key) for key in self.axes.values()))
-        return [Cell(tuple(zip(self.axes, point, strict=True))) for point in values]
+        """Return a cell for every combination of values; of `mixtures` the axis is `mixture`."""
+        others = ("problem", *Result.model_fields)
+        axes = {key.removesuffix("s"): values for key, values in self if key not in others}
+        points = itertools.product(*axes.values())
+        return [Cell(tuple(zip(axes, point, strict=True))) for point in points]
 
     def blocks(self) -> dict[str, list[int]]:
         """Return blocks of seeds, by their name FIRST-LAST."""
@@ -44,15 +48,14 @@ class LoopedProblem(Section):
     d: AtLeast2 = Field(description="dimension d")
     T: int = Field(ge=5, description="loops T")
     trials: AtLeast2 = Field(
-        description="problems of an experiment, which is a replica: section 8.6 has ten"
+        description="problems of an experiment, which is a replica: ten in section 8.6"
     )
 
 
 class LoopedTransformer(Result):
     """8-1: a looped linear transformer beside gradient descent."""
 
-    axes: ClassVar[dict[str, str]] = {"n": "n"}
-    n: Distinct[AtLeast2] = Field(min_length=1, description="examples n")
+    n: Axis[AtLeast2] = Field(description="examples n")
     problem: LoopedProblem
 
     @model_validator(mode="after")
@@ -80,10 +83,8 @@ class AttentionProblem(Section):
 class LowRankAttention(Result):
     """5-T: the loss of linear attention by its rank."""
 
-    axes: ClassVar[dict[str, str]] = {"signal": "signal"}
-    signal: Distinct[Count] = Field(
-        min_length=1,
-        description="so many leading directions hold the task's weights w; the others have none",
+    signal: Axis[Count] = Field(
+        description="so many leading directions hold the task's weights w; the others have none"
     )
     problem: AttentionProblem
 
@@ -99,7 +100,7 @@ class LowRankAttention(Result):
 class SpuriousProblem(Section):
     """Section 6.4: every seed draws a problem that Proposition 6.3 speaks of."""
 
-    r: Annotated[list[Annotated[int, Field(ge=37)]], Field(min_length=2, max_length=2)] = Field(
+    r: Pair[Annotated[int, Field(ge=37)]] = Field(
         description="smallest and largest number of invariant features r; 3 / sqrt(r) < gamma <"
         " 1/2 asks for more than 36"
     )
@@ -111,10 +112,8 @@ class SpuriousProblem(Section):
 class SpuriousFeatures(Result):
     """6-T: a ridge keeps spurious features, a bound on the rank drops them."""
 
-    axes: ClassVar[dict[str, str]] = {"factor": "factor"}
-    factor: Distinct[Positive] = Field(
-        min_length=1,
-        description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open",
+    factor: Axis[Positive] = Field(
+        description="lambda in units of sqrt(r) / exp(sqrt(r) / 5), whose constant is open"
     )
     problem: SpuriousProblem
 
@@ -166,7 +165,6 @@ LeaveOutNull = BeforeValidator(without_null)
 class TaskMixture(Result):
     """7-T: the features that contrastive learning keeps of a mixture of tasks, even or not."""
 
-    axes: ClassVar[dict[str, str]] = {"mixture": "mixtures"}
     mixtures: Annotated[dict[Name, Mixture], LeaveOutNull] = Field(
         min_length=1, description="mixtures by name"
     )
@@ -198,7 +196,6 @@ class AdditionTable(Section):
 class ModularAddition(Result):
     """4-1, reduced: the frequencies of neurons that add modulo p, and their margin."""
 
-    axes: ClassVar[dict[str, str]] = {"table": "tables"}
     tables: Annotated[dict[Name, AdditionTable], LeaveOutNull] = Field(
         min_length=1, description="tables by name"
     )
@@ -221,11 +218,9 @@ class DigitProblem(Section):
 class DigitNeurons(Result):
     """2-8 on digits: clusters of the neurons of a two-layer network."""
 
-    axes: ClassVar[dict[str, str]] = {"sigma": "sigma"}
-    sigma: Distinct[Positive] = Field(
-        min_length=1,
+    sigma: Axis[Positive] = Field(
         description="deviation of the initial weights in units of 1 / sqrt(64), which the text"
-        " does not print",
+        " does not print"
     )
     problem: DigitProblem
 
@@ -233,8 +228,8 @@ class DigitNeurons(Result):
 class NuclearProblem(Section):
     """Section 6.3.1."""
 
-    penalty: Distinct[Annotated[float, Field(ge=0)]] = Field(
-        min_length=1, description="lambda of the nuclear norm; 0 for ERM"
+    penalty: Axis[Annotated[float, Field(ge=0)]] = Field(
+        description="lambda of the nuclear norm; 0 for ERM"
     )
     steps: Count = Field(description="steps of gradient descent")
     lr: Positive = Field(description="step of gradient descent")
@@ -244,15 +239,11 @@ class NuclearProblem(Section):
 class NuclearNorm(Result):
     """6-1: the two-dimensional example of nuclear-norm regularisation."""
 
-    axes: ClassVar[dict[str, str]] = {"model": "model", "n": "n"}
-    model: Distinct[Literal["logits", "head", "fixed_head"]] = Field(
-        min_length=1,
+    model: Axis[Literal["logits", "head", "fixed_head"]] = Field(
         description="what reads the features A x: they are the two logits, or a head does, trained"
-        " or fixed at ones",
+        " or fixed at ones"
     )
-    n: Distinct[AtLeast2] = Field(
-        min_length=1, description="training samples, which the text does not print"
-    )
+    n: Axis[AtLeast2] = Field(description="training samples, which the text does not print")
     problem: NuclearProblem
 
 
@@ -260,38 +251,21 @@ class MachineSpeed(Section):
     """The speed of a machine, for the cost of what is out of reach."""
 
     cores: Positive = Field(
-        description="floating-point operations per second that two cores sustain in training"
+        description="floating-point operations a second of two cores in training"
     )
     gpu: Positive = Field(description="the same of one GPU of the size that the dissertation had")
-
-
-class ExactResults(Section):
-    """Every exact result, and what is out of reach."""
-
-    looped_transformer: LoopedTransformer
-    low_rank_attention: LowRankAttention
-    spurious_features: SpuriousFeatures
-    task_mixture: TaskMixture
-    modular_addition: ModularAddition
-    digit_neurons: DigitNeurons
-    nuclear_norm: NuclearNorm
-    machine: MachineSpeed = Field(
-        description="what the cost of the experiments that are out of reach is counted on"
-    )
 
 
 class HiddenBits(Section):
     """Section 7.2.1 with bits for hidden features."""
 
-    norm: Distinct[Positive] = Field(
-        min_length=1, description="norm B_r of every representation (A2)"
-    )
+    norm: Axis[Positive] = Field(description="norm B_r of every representation (A2)")
     r: int = Field(ge=2, le=6, description="invariant bits, which a positive pair shares")
     u: int = Field(ge=1, le=4, description="spurious bits, which it draws anew")
     k: AtLeast2 = Field(description="coordinates of a representation")
-    rates: Annotated[
-        list[Annotated[float, Field(gt=0, le=0.5)]], Field(min_length=2, max_length=2)
-    ] = Field(description="least and largest probability of an invariant bit, drawn by the seed")
+    rates: Pair[Annotated[float, Field(gt=0, le=0.5)]] = Field(
+        description="least and largest probability of an invariant bit, drawn by the seed"
+    )
     samples: int = Field(ge=1000, description="triples (x, x+, x-) of a sampled loss")
     starts: Count = Field(description="starts of the descent, of which the best end counts")
     steps: Count = Field(description="steps of the descent")
@@ -301,9 +275,7 @@ class HiddenBits(Section):
 class ParityInContext(Section):
     """Section 5.5."""
 
-    d: Distinct[Annotated[int, Field(ge=4)]] = Field(
-        min_length=1, description="features d, a power of two"
-    )
+    d: Axis[Annotated[int, Field(ge=4)]] = Field(description="features d, a power of two")
     k: AtLeast2 = Field(description="important features k, a smaller power of two")
     M: Count = Field(description="examples of a prompt in evaluation M")
     prompts: Count = Field(description="prompts of either sort of task")
@@ -358,7 +330,7 @@ class GradientFeatures(Section):
 class InputStructure(Section):
     """Result 2-10 (A.7.5) on scikit-learn's digits."""
 
-    m: Distinct[Count] = Field(min_length=1, description="hidden units of the student, FC(m)")
+    m: Axis[Count] = Field(description="hidden units of the student, FC(m)")
     teacher: Count = Field(description="hidden units of the teacher")
     entropy: float = Field(ge=0, description="lambda of (A.289)")
     train: Annotated[int, Field(ge=10, le=1700)] = Field(
@@ -372,9 +344,7 @@ class InputStructure(Section):
 class FirstStages(Section):
     """Theorems 3.1 and 3.2 of Liao et al."""
 
-    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
-        min_length=1, description="eps_min / eps_max"
-    )
+    eps_min: Axis[Annotated[float, Field(gt=0, le=1)]] = Field(description="eps_min / eps_max")
     sigma: float = Field(ge=0, description="standard deviation of the noise")
 
 
@@ -383,39 +353,3 @@ class TrainedStages(FirstStages):
 
     data: Data
     training: Training
-
-
-class SmallTheorems(SeedSettings):
-    """Small theorems, each a problem; the section is its only study."""
-
-    invariant_features: HiddenBits
-    parity_in_context: ParityInContext
-    gradient_features: GradientFeatures
-    input_structure: InputStructure
-    first_stages: FirstStages
-    data: Data = Field(description="the data model of the first stages")
-    training: Training = Field(
-        description="their encoder; the bias begins where (41) holds, T bounds the search for T2"
-    )
-
-    def cells(self) -> list[Cell]:
-        """Return a cell for each point of each theorem."""
-        points = {
-            "invariant_features": self.invariant_features.norm,
-            "parity_in_context": self.parity_in_context.d,
-            "gradient_features": self.gradient_features.laws(),
-            "first_stages": self.first_stages.eps_min,
-            "input_structure": self.input_structure.m,
-        }
-        return [
-            cell(result=result, point=point)
-            for result, values in points.items()
-            for point in values
-        ]
-
-    def settings(self, cell: Cell) -> dict[str, Section]:
-        """Return the problem of the theorem of a cell."""
-        problem = getattr(self, cell["result"])
-        if isinstance(problem, FirstStages):
-            problem = TrainedStages(**problem.model_dump(), data=self.data, training=self.training)
-        return {"problem": problem}

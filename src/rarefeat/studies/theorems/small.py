@@ -14,8 +14,8 @@ from rarefeat.studies.theorems import (
     parity_in_context,
     problems,
 )
-from rarefeat.studies.theorems.rows import plain_rows
-from rarefeat.studies.theorems.tables import Numbers, numbers_schema
+from rarefeat.studies.theorems.rows import Numbers, plain_rows
+from rarefeat.studies.theorems.tables import numbers_schema
 from rarefeat.workflow.files.schema import column, format_descriptions
 
 PARTS = {

@@ -22,10 +22,10 @@ from rarefeat.figures.labels import seeds_of
 from rarefeat.figures.panels import finish_figure, panels
 from rarefeat.figures.style import STYLES
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import STATED, of_quantity, settings_on
+from rarefeat.studies.theorems.plots import STATED
 from rarefeat.studies.theorems.problems import SpuriousProblem
-from rarefeat.studies.theorems.rows import Row, setting_rows
-from rarefeat.studies.theorems.tables import by_setting, result_schema
+from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows, settings_on
+from rarefeat.studies.theorems.tables import result_schema
 
 STUDY = "spurious_features"
 QUANTITIES = {

@@ -1,4 +1,4 @@
-"""The tables of all theorems: their schemas, means over seeds, and a reader of one point."""
+"""The tables of all theorems: their schemas, and means over seeds."""
 
 from collections.abc import Iterable
 
@@ -51,37 +51,3 @@ def means(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
         mean, _, low, high, n = student_interval(group["value"].to_numpy(), inside=inside)
         rows.append((*values, mean, low, high, n, group["stated"].mean()))
     return pd.DataFrame(rows, columns=[*keys, "mean", "ci_low", "ci_high", "n", "stated"])
-
-
-class Numbers:
-    """The rows of one setting or point, read by quantity."""
-
-    def __init__(self, rows: pd.DataFrame) -> None:
-        self.rows = rows
-
-    def of(self, quantity: str) -> pd.DataFrame:
-        """Return the rows of a quantity."""
-        return self.rows[self.rows["quantity"] == quantity]
-
-    def places(self, quantity: str) -> list[float]:
-        """Return the places of a quantity, ascending."""
-        return sorted(self.of(quantity)["at"].unique())
-
-    def __call__(self, quantity: str, at: float | None = None, column: str = "value") -> pd.Series:
-        """Return values by seed, at the last place if none is given."""
-        rows = self.of(quantity)
-        rows = rows[rows["at"] == (rows["at"].max() if at is None else at)]
-        return rows.set_index("seed")[column].sort_index()
-
-    def stated(self, quantity: str, at: float | None = None) -> pd.Series:
-        """Return stated values by seed."""
-        return self(quantity, at, "stated")
-
-    def excess(self, quantity: str, at: float | None = None) -> pd.Series:
-        """Return value less stated value by seed."""
-        return self(quantity, at) - self.stated(quantity, at)
-
-
-def by_setting(table: pd.DataFrame) -> dict[str, Numbers]:
-    """Return the numbers of each setting of an exact result."""
-    return {name: Numbers(rows) for name, rows in table.groupby("setting", sort=False)}

@@ -23,10 +23,10 @@ from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import label_ends, panels, plot_points
 from rarefeat.figures.style import FREQUENT, RARE, SeriesStyle
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import SHARE, of_quantity, plot_stated
+from rarefeat.studies.theorems.plots import SHARE, plot_stated
 from rarefeat.studies.theorems.problems import Mixture
-from rarefeat.studies.theorems.rows import Row, setting_rows
-from rarefeat.studies.theorems.tables import by_setting, result_schema
+from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows
+from rarefeat.studies.theorems.tables import result_schema
 
 STUDY = "task_mixture"
 QUANTITIES = {

@@ -11,9 +11,8 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import chi2
 
-from rarefeat.studies.exact_results import task_mixture as exact
-from rarefeat.studies.exact_results.config import Mixture
-from rarefeat.workflow.config.cells import cell
+from rarefeat.studies.theorems import task_mixture as exact
+from rarefeat.studies.theorems.problems import Mixture
 
 
 def test_quadrature_has_the_moments_of_chi_squared():
@@ -95,34 +94,21 @@ def sampled():
     mixture = Mixture(
         r=4, s=2, weights=[1.0, 1.0], spurious=2, samples=6000, gamma=[0.2, 2.0], labels=[2, 4]
     )
-    return mixture, exact.rows(mixture, cell(mixture="here"), "test", [0])
-
-
-def value(rows, quantity, at=None):
-    return next(
-        (float(row.value), float(row.stated))
-        for row in rows
-        if row.quantity == quantity and at in (None, row.place)
-    )
+    rows = exact.measure({"mixture": "here"}, [0], mixture)
+    return {(row["quantity"], row["at"]): (row["value"], row["stated"]) for row in rows}
 
 
 def test_a_search_that_knows_no_features_finds_the_lemma(sampled):
-    _, rows = sampled
-    for quantity, tolerance in (
-        ("shared_weight", 0.01),
-        ("even_weight", 0.01),
-        ("spurious_weight", 0.01),
-    ):
-        found, stated = value(rows, quantity)
-        assert found == pytest.approx(stated, abs=tolerance), quantity
+    for quantity in ("shared_weight", "even_weight", "spurious_weight"):
+        found, stated = sampled[quantity, 0]
+        assert found == pytest.approx(stated, abs=0.01), quantity
 
 
 def test_fine_tuning_grows_the_target_as_far_as_the_ball_allows(sampled):
-    _, rows = sampled
-    found, stated = value(rows, "tuned_root_weight", 0.2)
+    found, stated = sampled["tuned_root_weight", 0.2]
     assert stated == pytest.approx(math.sqrt(0.5) + 0.2 / math.sqrt(2))
     assert found == pytest.approx(stated, abs=0.01)
-    found, stated = value(rows, "tuned_root_weight", 2.0)
+    found, stated = sampled["tuned_root_weight", 2.0]
     assert stated == 1
     assert found == pytest.approx(1, abs=0.01)
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from rarefeat.studies.exact_results import low_rank_attention as exact
+from rarefeat.studies.theorems import low_rank_attention as exact
 
 N, M, SIGMA = 6, 4, 0.7
 EIGENVALUES = torch.tensor([1.5, 0.8, 0.5, 0.2], dtype=torch.double)

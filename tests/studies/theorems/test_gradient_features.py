@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rarefeat.studies.small_theorems import gradient_features as exact
-from rarefeat.studies.small_theorems.config import Gaussians, GradientFeatures, Parities
+from rarefeat.studies.theorems import gradient_features as exact
+from rarefeat.studies.theorems.problems import Gaussians, GradientFeatures, Parities
 
 TRAINING = {
     "m": 6,
@@ -76,5 +76,5 @@ def test_least_cosine_is_that_of_the_worst_feature():
 
 def test_measure_has_every_quantity_once():
     problem = GradientFeatures(gaussians={}, parities={"three": PARITIES})
-    rows = exact.measure(problem, "three", "test", [0, 1])
+    rows = exact.measure("three", [0, 1], "test", problem)
     assert len({(row.seed, row.quantity) for row in rows}) == len(rows) == 12

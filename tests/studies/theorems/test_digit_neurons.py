@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from rarefeat.errors import RarefeatError
-from rarefeat.studies.exact_results import digit_neurons as exact
-from rarefeat.studies.exact_results.config import DigitProblem
-from rarefeat.workflow.config.cells import cell
+from rarefeat.studies.theorems import digit_neurons as exact
+from rarefeat.studies.theorems.problems import DigitProblem
 
 PROBLEM = DigitProblem(m=12, steps=60, batch=60, momentum=0.95, lr=0.1)
 
@@ -34,13 +33,13 @@ def test_planted_clusters_are_counted(number):
 def test_a_score_is_a_sum_of_clipped_neurons():
     w, b, a = torch.eye(3), torch.tensor([0.0, 0.5, -1.0]), torch.tensor([1.0, 2.0, 4.0])
     x = torch.tensor([[0.5, -1.0, 3.0]])
-    assert float(exact.scores((w, b, a), x)) == pytest.approx(0.5 * 1 + 0 * 2 + 1 * 4)
+    assert float(exact.scores(w, b, a, x)) == pytest.approx(0.5 * 1 + 0 * 2 + 1 * 4)
 
 
 def test_small_weights_gather():
-    rows = exact.rows(PROBLEM, cell(sigma=0.1), "here", [1])
+    rows = exact.measure({"sigma": 0.1}, [1], PROBLEM)
     first, last = (
-        {row.quantity: float(row.value) for row in rows if row.place == step} for step in (0, 60)
+        {row["quantity"]: row["value"] for row in rows if row["at"] == step} for step in (0, 60)
     )
     assert last["accuracy"] > 0.95
     assert last["median_cosine"] > first["median_cosine"] + 0.3

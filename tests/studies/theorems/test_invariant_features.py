@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from rarefeat.studies.small_theorems import invariant_features as exact
-from rarefeat.studies.small_theorems.config import HiddenBits
+from rarefeat.studies.theorems import invariant_features as exact
+from rarefeat.studies.theorems.problems import HiddenBits
 
 RATES = torch.tensor([0.5, 0.2], dtype=torch.double)
 PROBLEM = HiddenBits(
@@ -89,7 +89,7 @@ def test_optimum_drops_spurious_bits_that_a_pair_draws_anew():
 
 
 def test_rows_have_a_value_for_each_bit():
-    rows = exact.measure(PROBLEM.model_copy(update={"steps": 5}), 0.5, "test", [0, 1])
-    table = {(row.seed, row.place, row.quantity): row for row in rows}
+    rows = exact.measure(0.5, [0, 1], "test", PROBLEM.model_copy(update={"steps": 5}))
+    table = {(row.seed, row.at, row.quantity): row for row in rows}
     assert len(table) == len(rows) == 2 * (6 + PROBLEM.r)
     assert table[0, 0, "loss"].stated < 0

@@ -4,22 +4,19 @@ import math
 
 import pytest
 import torch
+from conftest import quick
 
 from rarefeat.model.sparse_coding import frequencies
 from rarefeat.model.theory import stage1_growth
-from rarefeat.studies.small_theorems import first_stages
-from rarefeat.studies.small_theorems.config import SmallTheorems
-from rarefeat.workflow.project import load
+from rarefeat.studies.theorems import first_stages
 
 
 @pytest.fixture(scope="module")
 def problem():
     """The problem of the quick size."""
-    section: SmallTheorems = load().sections["small_theorems"]
+    section = quick().sections["small_theorems"]
     point = next(cell for cell in section.cells() if cell["result"] == "first_stages")
-    found = section.job_config(point)["problem"]
-    training = found.training.model_copy(update={"m": 20, "T": 200})
-    return found.model_copy(update={"training": training})
+    return section.settings(point)["problem"]
 
 
 def test_printed_growth_is_the_rate_times_the_printed_time(problem):
@@ -43,7 +40,7 @@ def test_part_norms_are_along_and_off_the_features():
 
 
 def test_stages_end_in_order_and_neurons_grow_along_features(problem):
-    rows = first_stages.measure(problem, 0.9, "test", [0])
+    rows = first_stages.measure(0.9, [0], "test", problem)
     found = {row.quantity: float(row.value) for row in rows}
     assert found["T1"] > next(float(row.stated) for row in rows if row.quantity == "T1")
     assert found["along"] > 10 * found["outside"]

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rarefeat.studies.exact_results import looped_transformer as exact
+from rarefeat.studies.theorems import looped_transformer as exact
 
 
 def problems(n, d=4, B=3, seed=0):

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from rarefeat.studies.small_theorems import parity_in_context as exact
-from rarefeat.studies.small_theorems.config import ParityInContext
+from rarefeat.studies.theorems import parity_in_context as exact
+from rarefeat.studies.theorems.problems import ParityInContext
 
 PROBLEM = ParityInContext(
     d=[4], k=2, M=8, prompts=20, starts=8, jitter=0.5, steps=800, lr=0.02, penalty=0.01
@@ -80,7 +80,7 @@ def test_evaluated_prompts_approach_the_limit_with_many_examples():
 
 
 def test_noise_ratio_is_that_of_ranks():
-    rows = exact.measure(PROBLEM.model_copy(update={"steps": 2}), 4, "test", [0])
+    rows = exact.measure(4, [0], "test", PROBLEM.model_copy(update={"steps": 2}))
     ratio = next(row for row in rows if row.quantity == "smaller_noise")
     assert ratio.stated == pytest.approx(2 / 3)
     assert float(ratio.value) == pytest.approx(2 / 3, abs=0.05)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from rarefeat.studies.exact_results import spurious_features as exact
-from rarefeat.studies.exact_results.config import SpuriousProblem
+from rarefeat.studies.theorems import spurious_features as exact
+from rarefeat.studies.theorems.problems import SpuriousProblem
 
 RNG = np.random.default_rng(5)
 

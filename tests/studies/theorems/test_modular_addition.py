@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from rarefeat.errors import RarefeatError
-from rarefeat.studies.exact_results import modular_addition as exact
-from rarefeat.studies.exact_results.config import AdditionTable
-from rarefeat.workflow.config.cells import cell
+from rarefeat.studies.theorems import modular_addition as exact
+from rarefeat.studies.theorems.problems import AdditionTable
 
 
 def weights(k, p, m, seed=0):
@@ -70,17 +69,8 @@ def test_the_construction_has_the_largest_margin(k, p):
     u, w = construction(k, p)
     assert u.shape == (k, 2 ** (2 * k - 1) * (p - 1) // 2, p)
     assert exact.margin(u, w) == pytest.approx(exact.largest_margin(k, p), rel=1e-9)
-    found = {quantity: (value, stated) for quantity, value, stated in exact.of_weights(u, w)}
-    for quantity in (
-        "margin_ratio",
-        "accuracy",
-        "one_frequency",
-        "one_frequency_weight",
-        "power",
-        "frequencies",
-        "phase",
-    ):
-        assert found[quantity][0] == pytest.approx(found[quantity][1]), quantity
+    for quantity, (value, stated) in exact.measure_network(u, w).items():
+        assert value == pytest.approx(stated), quantity
 
 
 def test_largest_margin_of_three_inputs_is_theorem_c_21():
@@ -93,7 +83,7 @@ def test_no_neuron_has_more():
     Gamma* is the most that one of norm 1 has.
     """
     k, p = 2, 7
-    _, target = exact.table(k, p)
+    target = exact.sums(k, p)
     best = -math.inf
     for seed in range(4):
         parts = [part.requires_grad_() for part in weights(k, p, 1, seed)]
@@ -121,15 +111,15 @@ def test_no_neuron_has_more():
 
 def test_wrong_phases_are_seen():
     u, w = construction(2, 5)
-    found = {quantity: value for quantity, value, _ in exact.of_weights(u, w.roll(1, dims=1))}
-    assert found["one_frequency"] == 1
-    assert found["phase"] < 0.9
+    found = exact.measure_network(u, w.roll(1, dims=1))
+    assert found["one_frequency"][0] == 1
+    assert found["phase"][0] < 0.9
 
 
 def test_training_learns_a_small_table():
-    setting = AdditionTable(k=2, p=5, m=16, steps=400, lr=0.02, penalty=0.005)
-    rows = exact.rows(setting, cell(table="k2"), "here", [1])
-    last = {row.quantity: row.value for row in rows if row.place == 400}
+    problem = AdditionTable(k=2, p=5, m=16, steps=400, lr=0.02, penalty=0.005)
+    rows = exact.measure({"table": "k2"}, [1], problem)
+    last = {row["quantity"]: row["value"] for row in rows if row["at"] == 400}
     assert last["accuracy"] == 1
     assert last["margin_ratio"] > 0.5
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rarefeat.studies.small_theorems import input_structure
+from rarefeat.studies.theorems import input_structure
 from rarefeat.workflow.project import load
 
 
@@ -34,7 +34,7 @@ def test_digits_have_mean_0_and_mean_square_1():
 
 def test_student_learns_and_no_seed_depends_on_its_block(problem):
     def values(seeds):
-        rows = input_structure.measure(problem, 9, "test", seeds)
+        rows = input_structure.measure(9, seeds, "test", problem)
         return {(row.seed, row.quantity): float(row.value) for row in rows}
 
     both = values([0, 1])
