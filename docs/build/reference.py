@@ -1,7 +1,7 @@
 """Pages of docs/reference that are rendered from the code: config, tables and files."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -48,13 +48,17 @@ SECTIONS = {
 
 def sections_of_kind(name: str) -> dict[str, type[Section]]:
     """Return the section of a kind of study and its own sections below that, by heading."""
-    found = [kinds()[name].section]
-    for section in found:
-        for field in section.model_fields.values():
-            below = sorted(sections_in(field.annotation), key=lambda item: item.__name__)
-            own = [item for item in below if item.__module__.startswith("rarefeat.studies.")]
-            found += [item for item in own if item not in found]
-    return {f"`{name}`": found[0]} | {f"`{item.__name__}`": item for item in found[1:]}
+    found = own_sections(kinds()[name].section)
+    return {f"`{name}`": next(found)} | {f"`{item.__name__}`": item for item in found}
+
+
+def own_sections(section: type[Section]) -> Iterator[type[Section]]:
+    """Yield a section and those below it that a study declares."""
+    yield section
+    for field in section.model_fields.values():
+        for item in sorted(sections_in(field.annotation), key=lambda item: item.__name__):
+            if item.__module__.startswith("rarefeat.studies."):
+                yield from own_sections(item)
 
 
 def maker_title(maker: str) -> str:

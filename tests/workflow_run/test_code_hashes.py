@@ -393,7 +393,7 @@ EDITS = {
         "2 * math.log(d) / d",
         "math.log(d) / d",
         "stages.pretrain:* fine_labels.contrastive_encoder:* selection.measure:* learners.measure:*"
-        " pruning_premise.measure:* small_theorems.measure:*",
+        " pruning_premise.measure:* theorems.small:*",
     ),
     "the slopes of a step": (
         "train/step.py",
@@ -417,7 +417,7 @@ EDITS = {
         imbalance.figures:printed_bias learners.measure:*
         studies.imbalance.explorer:page
         scaling.aggregate:trained_sizes selection.measure:* theory.milestones:* theory.one_step:* fate.measure:* pruning_premise.measure:*
-        small_theorems.measure:*
+        theorems.small:*
     """,
     ),
     "what a claim measures": (
