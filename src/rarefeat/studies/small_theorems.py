@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rarefeat.claims.measurements import Measurement
 
-THEOREMS, STUDY, TABLE = "studies.theorems", "theorem_points", "theorem_numbers"
+THEOREMS, POINTS, TABLE = "studies.theorems", "theorem_points", "theorem_numbers"
 QUESTION = "Do the theorems hold whose measurement takes a minute?"
 
 
@@ -85,7 +85,7 @@ CAPTION = (
 
 def build_outputs(section: SmallTheorems) -> StudyOutputs:
     """Return the table, the figure of Theorems 7.1 and 7.2, and the page."""
-    table = collected_table(SCHEMA, MEASURE, "probes", STUDY, section)
+    table = collected_table(SCHEMA, MEASURE, "probes", POINTS, section)
     figures = {"invariant_features": Figure((TABLE,), CAPTION, f"{THEOREMS}.plots")}
     page = Page("Small theorems", (TABLE,), tuple(figures), QUESTION)
     return StudyOutputs({TABLE: table}, figures, {"small_theorems": page})
@@ -111,7 +111,7 @@ KIND = StudyKind(
     "Small theorems",
     SmallTheorems,
     build_outputs,
-    studies=lambda section: {STUDY: section},
+    studies=lambda section: {POINTS: section},
     stages=(MEASURE,),
     inherits=SHARED_TRAINING_KEYS,
     claim_inputs=lambda section: ClaimInputs((TABLE,)),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rarefeat.studies.theorems import gradient_features as exact
-from rarefeat.studies.theorems.problems import Gaussians, GradientFeatures, Parities
+from rarefeat.studies.theorems.problems import Gaussians, Parities
 
 TRAINING = {
     "m": 6,
@@ -72,9 +72,3 @@ def test_least_cosine_is_that_of_the_worst_feature():
     W = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
     network = exact.Network(torch.ones(2), W, torch.zeros(2))
     assert exact.least_cosine(network, torch.eye(3)[:2]).item() == pytest.approx(0.5**0.5)
-
-
-def test_measure_has_every_quantity_once():
-    problem = GradientFeatures(gaussians={}, parities={"three": PARITIES})
-    rows = exact.measure("three", [0, 1], "test", problem)
-    assert len({(row.seed, row.quantity) for row in rows}) == len(rows) == 12

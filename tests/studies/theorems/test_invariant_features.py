@@ -86,10 +86,3 @@ def test_optimum_drops_spurious_bits_that_a_pair_draws_anew():
     assert shares[False][1] < 1e-3
     assert shares[False][0].min() > 0.1
     assert shares[True][1] > 0.1
-
-
-def test_rows_have_a_value_for_each_bit():
-    rows = exact.measure(0.5, [0, 1], "test", PROBLEM.model_copy(update={"steps": 5}))
-    table = {(row.seed, row.at, row.quantity): row for row in rows}
-    assert len(table) == len(rows) == 2 * (6 + PROBLEM.r)
-    assert table[0, 0, "loss"].stated < 0

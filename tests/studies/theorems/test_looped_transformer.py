@@ -1,7 +1,4 @@
-"""The looped transformer against automatic derivatives, and its error against iteration.
-
-The bounds are tested on any problem.
-"""
+"""The looped transformer against automatic derivatives, its error against iteration and bounds."""
 
 import pytest
 import torch
@@ -17,12 +14,8 @@ def problems(n, d=4, B=3, seed=0):
     theta = torch.nn.functional.normalize(
         torch.randn(B, d, generator=stream, dtype=torch.double), dim=-1
     )
-    return (
-        X,
-        theta,
-        torch.einsum("bnd,bd->bn", X, theta),
-        torch.linspace(-2, 3, B, dtype=torch.double),
-    )
+    alpha = torch.linspace(-2, 3, B, dtype=torch.double)
+    return X, theta, torch.einsum("bnd,bd->bn", X, theta), alpha
 
 
 def by_derivative(X, y, eta, T):
@@ -39,16 +32,9 @@ def by_derivative(X, y, eta, T):
 def test_the_transformer_is_gradient_descent():
     X, _, y, alpha = problems(9)
     eta = 1 / torch.linalg.eigvalsh(X.mT @ X)[:, -1]
-    out = exact.looped_transformer_outputs(X, y, alpha, eta, 30)
-    torch.testing.assert_close(
-        out[:, 1:] / alpha[:, None, None], by_derivative(X, y, eta, 30), rtol=0, atol=1e-13
-    )
-    torch.testing.assert_close(
-        exact.gradient_descent_iterates(X, y, eta, 30)[:, 1:],
-        by_derivative(X, y, eta, 30),
-        rtol=0,
-        atol=1e-13,
-    )
+    out = exact.looped_transformer_outputs(X, y, alpha, eta, 30) / alpha[:, None, None]
+    for path in (out, exact.gradient_descent_iterates(X, y, eta, 30)):
+        torch.testing.assert_close(path[:, 1:], by_derivative(X, y, eta, 30), rtol=0, atol=1e-13)
 
 
 def test_a_row_that_attends_to_itself_is_another_iteration(monkeypatch):

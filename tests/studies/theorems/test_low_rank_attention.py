@@ -16,30 +16,30 @@ def stream():
     return torch.Generator().manual_seed(3)
 
 
+def normal(*shape, generator):
+    return torch.randn(*shape, generator=generator, dtype=torch.double)
+
+
 def rotated():
-    Q = torch.linalg.qr(torch.randn(D, D, generator=stream(), dtype=torch.double)).Q
+    Q = torch.linalg.qr(normal(D, D, generator=stream())).Q
     return Q, Q * EIGENVALUES.sqrt()
+
+
+def attention_of_rank(r):
+    return (rotated()[0] * exact.optimum(EIGENVALUES, N, r)) @ rotated()[0].T
 
 
 def prompts(root, w, n, sigma, P, generator):
     """E of section 5.4.2, (P, d + 1, n + 1), and the label of the query, (P,)."""
-    x = torch.randn(P, n + 1, D, generator=generator, dtype=torch.double) @ root.T
-    y = torch.einsum("pnd,pd->pn", x, w) + sigma * torch.randn(
-        P, n + 1, generator=generator, dtype=torch.double
-    )
+    x = normal(P, n + 1, D, generator=generator) @ root.T
+    y = torch.einsum("pnd,pd->pn", x, w) + sigma * normal(P, n + 1, generator=generator)
     y[:, -1] = 0
     return torch.cat([x, y[..., None]], -1).mT, torch.einsum("pd,pd->p", x[:, -1], w)
 
 
 def predicted(E, U, rho):
-    """The corner of linear self-attention with its residual, eq.
-
-    (5.1), with the weights of eq. (5.3).
-    """
-    W_PV, W_KQ = (
-        torch.zeros(D + 1, D + 1, dtype=torch.double),
-        torch.zeros(D + 1, D + 1, dtype=torch.double),
-    )
+    """The corner of linear self-attention with its residual, eq. (5.1), by eq. (5.3)."""
+    W_PV, W_KQ = torch.zeros(2, D + 1, D + 1, dtype=torch.double)
     W_PV[-1, -1], W_KQ[:D, :D] = 1, U
     return (E + W_PV @ E @ (E.mT @ W_KQ @ E / rho))[:, -1, -1]
 
@@ -50,7 +50,7 @@ def test_the_loss_in_evaluation_is_that_of_the_whole_attention(r):
     w = torch.tensor([1.0, -0.5, 0.8, 2.0], dtype=torch.double)
     v = exact.optimum(EIGENVALUES, N, r)
     E, label = prompts(root, (Q @ w).expand(200_000, D), M, SIGMA, 200_000, stream())
-    errors = (predicted(E, (Q * v) @ Q.T, M) - label).square()
+    errors = (predicted(E, attention_of_rank(r), M) - label).square()
     stated = exact.evaluation_loss(EIGENVALUES, v, w, M, SIGMA)
     assert abs(errors.mean() - stated) < 5 * errors.std() / len(errors) ** 0.5
     if r == 2:
@@ -63,30 +63,25 @@ def test_the_loss_in_evaluation_is_that_of_the_whole_attention(r):
 def test_the_same_prompts_through_the_last_row_alone():
     Q, root = rotated()
     w = Q @ torch.tensor([1.0, -0.5, 0.8, 2.0], dtype=torch.double)
-    U = torch.stack([(Q * exact.optimum(EIGENVALUES, N, r)) @ Q.T for r in (1, 3)])
+    U = torch.stack([attention_of_rank(r) for r in (1, 3)])
     found = exact.simulated_losses(root, U, w, M, SIGMA, 500, stream())
     draws = stream()
-    x = torch.randn(500, M + 1, D, generator=draws, dtype=torch.double) @ root.T
+    x = normal(500, M + 1, D, generator=draws) @ root.T
     y = torch.zeros(500, M + 1, dtype=torch.double)
-    y[:, :M] = x[:, :M] @ w + SIGMA * torch.randn(500, M, generator=draws, dtype=torch.double)
+    y[:, :M] = x[:, :M] @ w + SIGMA * normal(500, M, generator=draws)
     E = torch.cat([x, y[..., None]], -1).mT
     for loss, matrix in zip(found, U, strict=True):
-        assert float(loss) == pytest.approx(
-            float((predicted(E, matrix, M) - x[:, M] @ w).square().mean())
-        )
+        torch.testing.assert_close(loss, (predicted(E, matrix, M) - x[:, M] @ w).square().mean())
 
 
 def test_the_loss_in_pretraining_is_that_of_drawn_tasks():
-    Q, root = rotated()
-    U = (Q * exact.optimum(EIGENVALUES, N, 3)) @ Q.T + 0.05
-    draws = stream()
-    w = torch.randn(100_000, D, generator=draws, dtype=torch.double)
+    _, root = rotated()
+    U, draws = attention_of_rank(3) + 0.05, stream()
+    w = normal(100_000, D, generator=draws)
     E, label = prompts(root, w, N, 0.0, 100_000, draws)
     errors = (predicted(E, U, N) - label).square() / 2
-    assert (
-        abs(errors.mean() - exact.pretraining_loss(U, root @ root.T, N))
-        < 5 * errors.std() / len(errors) ** 0.5
-    )
+    stated = exact.pretraining_loss(U, root @ root.T, N)
+    assert abs(errors.mean() - stated) < 5 * errors.std() / len(errors) ** 0.5
 
 
 def test_optimum_is_stationary_with_the_best_directions():
@@ -94,24 +89,12 @@ def test_optimum_is_stationary_with_the_best_directions():
     covariance = root @ root.T
     full = exact.optimum(EIGENVALUES, N, D)
     for r in range(1, D):
-        choices = [
-            float(
-                exact.pretraining_loss(
-                    (
-                        Q
-                        * full
-                        * torch.zeros(D, dtype=torch.double).index_fill(0, torch.tensor(kept), 1)
-                    )
-                    @ Q.T,
-                    covariance,
-                    N,
-                )
-            )
-            for kept in itertools.combinations(range(D), r)
-        ]
-        best = float(
-            exact.pretraining_loss((Q * exact.optimum(EIGENVALUES, N, r)) @ Q.T, covariance, N)
-        )
+        choices = []
+        for kept in itertools.combinations(range(D), r):
+            chosen = torch.zeros(D, dtype=torch.double).index_fill(0, torch.tensor(kept), 1)
+            loss = exact.pretraining_loss((Q * full * chosen) @ Q.T, covariance, N)
+            choices.append(float(loss))
+        best = float(exact.pretraining_loss(attention_of_rank(r), covariance, N))
         assert best == pytest.approx(min(choices))
         assert sorted(choices)[1] > best * 1.01
         assert exact.descended_loss(covariance, N, r, stream()) == pytest.approx(best, rel=1e-6)
@@ -127,6 +110,5 @@ def test_increments_are_differences_of_losses():
         for r in range(D + 1)
     ]
     for r in (2, 3):
-        assert float(loss[r + 1] - loss[r]) == pytest.approx(
-            float(exact.increment(EIGENVALUES, w, N, M, SIGMA, r))
-        )
+        more = exact.increment(EIGENVALUES, w, N, M, SIGMA, r)
+        torch.testing.assert_close(loss[r + 1] - loss[r], more)

@@ -1,7 +1,4 @@
-"""The network, its norm and margin against loops.
-
-Theorem 4.9 against its construction, and against a search.
-"""
+"""The network against loops; Theorem 4.9 against its construction, and against a search."""
 
 import itertools
 import math
@@ -15,10 +12,8 @@ from rarefeat.studies.theorems.problems import AdditionTable
 
 
 def weights(k, p, m, seed=0):
-    stream = torch.Generator().manual_seed(seed)
-    return torch.randn(k, m, p, generator=stream, dtype=torch.double), torch.randn(
-        m, p, generator=stream, dtype=torch.double
-    )
+    drawn = {"generator": torch.Generator().manual_seed(seed), "dtype": torch.double}
+    return torch.randn(k, m, p, **drawn), torch.randn(m, p, **drawn)
 
 
 def construction(k: int, p: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,14 +33,8 @@ def construction(k: int, p: int) -> tuple[torch.Tensor, torch.Tensor]:
             sign = -1.0 if sines % 4 in (2, 3) else 1.0
             for signs in itertools.product((1, -1), repeat=k - 1):
                 factors = (1, *signs)
-                u.append(
-                    torch.stack(
-                        [
-                            s * wave[kind](zeta * angles)
-                            for s, kind in zip(factors, kinds, strict=True)
-                        ]
-                    )
-                )
+                signed = zip(factors, kinds, strict=True)
+                u.append(torch.stack([s * wave[kind](zeta * angles) for s, kind in signed]))
                 w.append(sign * math.prod(factors) * wave[sines % 2](zeta * angles))
     return torch.stack(u, 1), torch.stack(w)
 
@@ -94,9 +83,8 @@ def test_no_neuron_has_more():
         def mean_margin(parts=parts):
             scores = exact.forward(*parts)
             right = scores.gather(1, target[:, None])[:, 0]
-            return (
-                (right - (scores.sum(1) - right) / (p - 1)) / exact.norm(*parts) ** (k + 1)
-            ).mean()
+            lead = right - (scores.sum(1) - right) / (p - 1)
+            return (lead / exact.norm(*parts) ** (k + 1)).mean()
 
         def closure(search=search, mean_margin=mean_margin):
             search.zero_grad()
@@ -125,8 +113,6 @@ def test_training_learns_a_small_table():
 
 
 def test_a_training_that_diverges_says_so():
+    problem = AdditionTable(k=4, p=5, m=16, steps=60, lr=1e12, penalty=0.005)
     with pytest.raises(RarefeatError, match="modular addition diverged"):
-        exact.trained(
-            AdditionTable(k=4, p=5, m=16, steps=60, lr=1e12, penalty=0.005),
-            torch.Generator().manual_seed(0),
-        )
+        exact.trained(problem, torch.Generator().manual_seed(0))

@@ -1,7 +1,4 @@
-"""Accuracies in closed form against samples, and the norm against singular values.
-
-The readings of the text are compared with each other.
-"""
+"""Accuracies in closed form against samples, and the norm against singular values."""
 
 import math
 
@@ -21,9 +18,8 @@ PROBLEM = NuclearProblem(penalty=[0.0, 0.01], steps=200, lr=0.5, test=2000)
 def test_accuracies_are_those_of_a_sample(w, agrees):
     w = torch.tensor(w, dtype=torch.double)
     X, y = exact.sample(200_000, agrees, torch.Generator().manual_seed(0))
-    assert float(exact.accuracy(w, agrees)) == pytest.approx(
-        float(((X @ w) * y > 0).double().mean()), abs=0.005
-    )
+    right = float(((X @ w) * y > 0).double().mean())
+    assert float(exact.accuracy(w, agrees)) == pytest.approx(right, abs=0.005)
 
 
 def test_the_line_of_the_text():
@@ -32,10 +28,8 @@ def test_the_line_of_the_text():
     torch.testing.assert_close(exact.accuracy(w, 0.7), 1 - 0.15 * t)
     torch.testing.assert_close(exact.accuracy(w, 0.3), 1 - 0.35 * t)
     # 0.76 out of domain goes with 0.90 in domain.
-    slope = (1 - 0.76) / 0.35
-    assert float(
-        exact.accuracy(torch.tensor([1.0, slope], dtype=torch.double), 0.7)
-    ) == pytest.approx(0.897, abs=1e-3)
+    w = torch.tensor([1.0, (1 - 0.76) / 0.35], dtype=torch.double)
+    assert float(exact.accuracy(w, 0.7)) == pytest.approx(0.897, abs=1e-3)
 
 
 def test_the_nuclear_norm_is_the_sum_of_singular_values():
@@ -46,11 +40,13 @@ def test_the_nuclear_norm_is_the_sum_of_singular_values():
 def test_one_step_is_that_of_the_derivative_by_hand():
     """Without a penalty, for two logits: A moves along (1, -1) times the logistic gradient."""
     X, y = exact.sample(50, 0.7, torch.Generator().manual_seed(2))
-    one = PROBLEM.model_copy(update={"penalty": [0.0], "steps": 1})
-    w = exact.trained(one, "logits", X, y, torch.Generator().manual_seed(3))[0]
-    zero = exact.trained(
-        one.model_copy(update={"steps": 0}), "logits", X, y, torch.Generator().manual_seed(3)
-    )[0]
+    zero, w = (
+        exact.trained(
+            PROBLEM.model_copy(update={"penalty": [0.0], "steps": steps}),
+            *("logits", X, y, torch.Generator().manual_seed(3)),
+        )[0]
+        for steps in (0, 1)
+    )
     gradient = -(torch.sigmoid(-y * (X @ zero)) * y) @ X / 50
     torch.testing.assert_close(w, zero - 2 * 0.5 * gradient)
 
