@@ -29,7 +29,7 @@ from rarefeat.model.theory import activation_probability
 from rarefeat.model.thresholds import PURE_COSINE
 from rarefeat.stages import pretrain as stage
 from rarefeat.statistics import student_interval
-from rarefeat.train.loop import batches
+from rarefeat.training.loop import batches
 from rarefeat.workflow.config.model import Arm, Data, Training
 from rarefeat.workflow.files.published import PublishedTables, commit
 from rarefeat.workflow.project import load

@@ -22,7 +22,7 @@ import pandas as pd
 import torch
 
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.project import load
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.project import load
 

@@ -13,9 +13,9 @@ import time
 import torch
 
 import rarefeat
-from rarefeat.train.encoders import Paper
-from rarefeat.train.learners import Learner, PairSource, train_learners
-from rarefeat.train.losses import infonce
+from rarefeat.training.encoders import Paper
+from rarefeat.training.learners import Learner, PairSource, train_learners
+from rarefeat.training.losses import infonce
 from rarefeat.workflow.config.model import Arm
 
 NAMESPACE, EPS_MIN = "benchmark", 0.5

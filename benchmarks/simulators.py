@@ -19,8 +19,9 @@ from rarefeat.model import simulators
 from rarefeat.model.randomness import generator
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
-from rarefeat.stages import pretrain as stage
-from rarefeat.train import step as training
+from rarefeat.training import loop
+from rarefeat.training import step as training
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.project import load
 
@@ -30,7 +31,7 @@ TIMED = [
     (training, "attend"),
     (training, "forward"),
     (training, "loss_gradient"),
-    (stage, "apply_step"),
+    (loop, "apply_step"),
     (simulators.ReducedSimulator, "descend"),
     (simulators, "standard_normals"),
 ]
@@ -64,9 +65,7 @@ def milliseconds(
     )
     start = time.perf_counter()
     seeds = list(range(len(train)))
-    stage.pretrain(
-        "benchmark", simulator, data, settings, ARMS[:arms], math.sqrt(NSR / d1), seeds, train
-    )
+    pretrain("benchmark", simulator, data, settings, ARMS[:arms], math.sqrt(NSR / d1), seeds, train)
     return 1e3 * (time.perf_counter() - start) / steps / len(train) / arms
 
 

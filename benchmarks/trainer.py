@@ -16,7 +16,7 @@ from rarefeat.model.encoder import brelu
 from rarefeat.model.randomness import generator
 from rarefeat.model.simulators import make_simulator
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.project import load
 

@@ -28,8 +28,8 @@ from rarefeat.model.randomness import generator
 from rarefeat.model.simulators import make_simulator
 from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train.loop import batches
-from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.loop import batches
+from rarefeat.training.pretraining import TrainedEncoder, pretrain
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm, Data, Training
 from rarefeat.workflow.config.study import Study, merge_configs

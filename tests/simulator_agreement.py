@@ -32,7 +32,7 @@ from rarefeat.model.simulators import (
 from rarefeat.model.sparse_coding import dictionary as draw_dictionary
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
-from rarefeat.train.step import apply_mask, forward, initial_state, loss_gradient
+from rarefeat.training.step import apply_mask, forward, initial_state, loss_gradient
 from rarefeat.workflow.config.model import Arm
 
 # Level of a comparison of two samples, over all its means and second moments (Bonferroni).

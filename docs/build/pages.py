@@ -1,9 +1,10 @@
 """Pages with numbers, from templates and the tables of docs/tables.
 
-docs/templates/X.md.j2 becomes docs/X.md, and README.md.j2 README.md. A template of a study sets
-`short`, its answer, for the list of studies; one that shows other kinds, too, names them in
-`covers`. Any other kind has the page of docs/templates/study.j2, with question and answer from its
-declaration.
+docs/templates/X.md.j2 becomes docs/X.md, and README.md.j2 README.md. A kind of study without a
+template has the page of study.j2, which shows figures and tables and concludes nothing. Words are written by people: a
+paragraph that concludes something names with `rests_on` the claims it rests on and the verdicts it
+was written for. Where a verdict is another one by now, no page is rendered until the paragraph is
+written for it.
 """
 
 import argparse
@@ -12,30 +13,25 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import jinja2
 import pandas as pd
 
-import findings
 from doc_figures import papers, render_doc_figures
 from explorer import page_from_published
+from formatting import (
+    interval,
+    number,
+    records,
+    select_rows,
+    single_row,
+)
 from published_claims import all_claims, published_claims
 from published_tables import table_reductions
 from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
 from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
-from rarefeat.figures.labels import arm_name
 from rarefeat.studies.long_tail.paper_values import TABLE_2
-from rarefeat.workflow.files.markdown import (
-    interval,
-    markdown_table,
-    number,
-    records,
-    select_rows,
-    single_row,
-    trend_word,
-)
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import DEFAULT, Project, load
@@ -45,6 +41,8 @@ from rarefeat.workflow.run.cli_helpers import run_main
 TEMPLATES = Path("docs/templates")
 INTERACTIVE_PAGE = Path("docs/play.html")
 CLAIMS = Path("docs/claims")
+SHOWN_ELSEWHERE = ("scaling", "pruning_premise", "exact_results")
+"""Kinds of study that have a part of the page of another one."""
 
 
 def seeds_of(origin: Mapping) -> str:
@@ -62,16 +60,6 @@ def seeds_of(origin: Mapping) -> str:
     )
 
 
-class StudyListing(NamedTuple):
-    """An entry of the lists of studies."""
-
-    name: str
-    """File of its page in docs/studies, without the suffix."""
-    title: str
-    short: str
-    """Answer to its question."""
-
-
 def template_environment(
     tables: PublishedTables, project: Project, root: Path = Path(".")
 ) -> jinja2.Environment:
@@ -79,15 +67,14 @@ def template_environment(
 
     A template can use the functions in the tuple below, and:
 
-    - `table(name)`, `has(name)` and `origins`: published tables, and the runs they are from;
+    - `table(name)` and `origins`: published tables, and the runs they are from;
     - `config`: sections of the config by kind of study;
     - `declared`: declarations of all claims by id;
     - `claims(*papers)`: primary rows of the claims of some papers, or of all, judged as of today;
-    - `answer(kind)`: findings of a kind;
+    - `rests_on(claim, verdict)`: nothing, or an error where the claim's verdict is another one;
     - `drawn(name)`: suffix of a figure in docs, empty if there is none;
-    - `studies()`: entries of the lists of studies;
-    - `papers`, `about_claims`, `table_2`: names of the papers, how verdicts are read, and the
-      paper's Table 2.
+    - `other_kinds`: kinds of study without a template, by name;
+    - `about_claims`, `table_2`: how verdicts are read, and the paper's Table 2.
     """
     judged = cache(lambda: published_claims(tables, project))
 
@@ -100,6 +87,13 @@ def template_environment(
             for claim in item.claims
         ]
         return rows[rows["claim_id"].isin(ids)].replace({"verdict": WORDS}).reset_index(drop=True)
+
+    def rests_on(claim: str, verdict: str) -> str:
+        published = single_row(judged(), claim_id=claim, primary=True)["verdict"]
+        published = WORDS.get(published, published)
+        if published != verdict:
+            raise RarefeatError(f"{claim} is {published}, and a text was written for {verdict}")
+        return ""
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(root / TEMPLATES),
@@ -114,54 +108,31 @@ def template_environment(
         records,
         number,
         interval,
-        trend_word,
-        markdown_table,
-        arm_name,
         anchor,
         seeds_of,
     )
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
         "table": tables.__getitem__,
-        "has": tables.__contains__,
         "origins": tables.origins,
         "config": project.sections,
         "declared": all_claims(project),
         "claims": claims,
-        "answer": lambda kind: findings.published_findings(kind, tables, project),
+        "rests_on": rests_on,
         "drawn": lambda name: next(
             (end for end in ("svg", "png") if (root / "docs/figures" / f"{name}.{end}").exists()),
             "",
         ),
-        "studies": cache(lambda: studies(environment, root)),
-        "papers": papers(),
+        "other_kinds": {
+            name: kind
+            for name, kind in kinds().items()
+            if name not in SHOWN_ELSEWHERE
+            and not (root / TEMPLATES / "studies" / f"{name}.md.j2").exists()
+        },
         "about_claims": ABOUT,
         "table_2": TABLE_2,
     }
     return environment
-
-
-def studies(templates: jinja2.Environment, root: Path = Path(".")) -> list[StudyListing]:
-    """List the pages of studies, in the order of the registry."""
-    variables, titles = {}, {}
-    for name in kinds():
-        path = root / TEMPLATES / "studies" / f"{name}.md.j2"
-        if path.exists():
-            lines = path.read_text(encoding="utf-8").splitlines()
-            titles[name] = next(line.removeprefix("# ") for line in lines if line.startswith("# "))
-            variables[name] = vars(templates.get_template(f"studies/{path.name}").make_module())
-    covered = {kind for each in variables.values() for kind in each.get("covers", ())}
-    listings = []
-    for name, kind in kinds().items():
-        if name in variables:
-            short = variables[name]["short"]
-        else:
-            short = kind.answer or next(
-                iter(templates.globals["answer"](name)), "not published yet"
-            )
-        if name in variables or name not in covered:
-            listings.append(StudyListing(name, titles.get(name, kind.title), short))
-    return listings
 
 
 def render_default_page(
@@ -196,13 +167,10 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
             )
         except (jinja2.TemplateError, KeyError, RarefeatError) as error:
             raise RarefeatError(f"{path}: {' '.join(str(error).split())}") from error
-    for study in environment.globals["studies"]():
-        page = root / "docs/studies" / f"{study.name}.md"
-        if page not in texts:
-            texts[page] = link_tables(
-                render_default_page(study.name, environment, tables, project),
-                page.relative_to(root),
-            )
+    for name in environment.globals["other_kinds"]:
+        page = root / "docs/studies" / f"{name}.md"
+        text = render_default_page(name, environment, tables, project)
+        texts[page] = link_tables(text, page.relative_to(root))
     records = claim_records(published_claims(tables, project), all_claims(project))
     texts[root / CLAIMS / "table.html"] = claims_html(records, papers())
     texts[root / CLAIMS / "claims.json"] = json.dumps(records, indent=0, ensure_ascii=False) + "\n"

@@ -49,7 +49,11 @@ SECTIONS = {
 def sections_of_kind(name: str) -> dict[str, type[Section]]:
     """Return the section of a kind of study and its own sections below that, by heading."""
     found = own_sections(kinds()[name].section)
-    return {f"`{name}`": next(found)} | {f"`{item.__name__}`": item for item in found}
+    sections = {f"`{name}`": next(found)}
+    for item in found:
+        is_block = item.__name__ == "Points"
+        sections["A block of `points`" if is_block else f"`{item.__name__}`"] = item
+    return sections
 
 
 def own_sections(section: type[Section]) -> Iterator[type[Section]]:

@@ -11,7 +11,7 @@ import rarefeat
 from rarefeat.api import encoder as encoders
 from rarefeat.model.arms import ARMS
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.pretraining import TrainedEncoder, pretrain
 from rarefeat.workflow.files import sealed_files
 from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 

@@ -2,6 +2,7 @@
 
 import ast
 import html
+import math
 import re
 import shutil
 from pathlib import Path
@@ -13,7 +14,7 @@ from markdown_it import MarkdownIt
 
 import rarefeat
 from doc_figures import verdict_mosaic
-from pages import interval, number, pages, single_row, trend_word
+from pages import interval, number, pages, single_row, template_environment
 from published_claims import published_claims
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.files.published import FOLDER, PublishedTables, git
@@ -171,17 +172,17 @@ def test_a_number_changed_by_hand_is_refused(tmp_path):
         PublishedTables(folder)["paper_convergence"]
 
 
-def test_sentences_follow_the_interval():
+def test_a_paragraph_of_another_verdict_stops_the_rendering():
+    environment = template_environment(PublishedTables(ROOT / FOLDER), load(), ROOT)
+    assert environment.from_string('{{ rests_on("F-reuse", "supported") }}').render() == ""
+    with pytest.raises(RarefeatError, match="F-reuse is supported"):
+        environment.from_string('{{ rests_on("F-reuse", "contradicted") }}').render()
+
+
+def test_interval_has_a_sign_and_may_lack_its_ends():
     row = {"slope": 0.2, "ci_low": 0.1, "ci_high": 0.3}
-    words = ("rises", "falls", "no trend")
-    assert trend_word(row, "slope", *words) == "rises"
-    assert trend_word(row | {"ci_low": -0.1}, "slope", *words) == "no trend"
-    assert trend_word({"slope": -0.2, "ci_low": -0.3, "ci_high": -0.1}, "slope", *words) == "falls"
     assert interval(row, "slope", 2, "+") == "+0.20 [+0.10, +0.30]"
-    assert (
-        interval({"slope": 0.2, "ci_low": float("nan"), "ci_high": float("nan")}, "slope", 1)
-        == "0.2"
-    )
+    assert interval(row | {"ci_low": math.nan, "ci_high": math.nan}, "slope", 1) == "0.2"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import torch
 from conftest import embed_tokens, seeded
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
 
-from rarefeat.model.encoder import attend, attention, brelu, pre_activations
+from rarefeat.model.encoder import attend, attention, brelu, embed, pre_activations
 
 
 def naive_attention(x):
@@ -91,3 +92,8 @@ def test_attention_of_one_token_is_identity():
     tokens = torch.randn(2, 3, 1, 7, generator=seeded(1))
     assert torch.equal(attention(tokens), torch.ones(2, 3, 1, 1))
     assert torch.equal(attend(tokens), tokens)
+
+
+def test_bias_of_another_shape_is_refused():
+    with pytest.raises(TypeCheckError, match=r"parameter 'bias'"):
+        embed(torch.ones(2, 5, 3, 4), torch.zeros(1, 4))  # which would be broadcast

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model.simulators import DirectSimulator, ReducedSimulator, chi_variables
-from rarefeat.stages import pretrain as stage
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train import native_numerics
-from rarefeat.train.native_numerics import draw_streams
-from rarefeat.train.native_step import NativeSimulator
-from rarefeat.train.step import Kernel, apply_mask, apply_step, initial_state, make_kernel
+from rarefeat.training import native_numerics
+from rarefeat.training.native_numerics import draw_streams
+from rarefeat.training.native_step import NativeSimulator
+from rarefeat.training.pretraining import PruningArm, pretrain
+from rarefeat.training.step import Kernel, apply_mask, apply_step, initial_state, make_kernel
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.study import merge_configs, serves_native_step
 from rarefeat.workflow.project import parse
@@ -169,7 +169,7 @@ def train(kernel: str, arms=ARMS, seeds=(1, 2, 3), **changes):
     config = {"m": 12, "K": 32, "tau": 1.0, "T": 20, "sigma_0": 0.1, "history": True} | changes
     latents = synthesise("native", DATA, 0.5, list(seeds))["train"]
     config = tiny_training(bias=bias, kernel=kernel, **config)
-    return stage.pretrain("native", "reduced", DATA, config, arms, 0.1, list(seeds), latents)
+    return pretrain("native", "reduced", DATA, config, arms, 0.1, list(seeds), latents)
 
 
 @pytest.mark.parametrize("rule", ["follow", "grow", "gradient"])
@@ -185,10 +185,13 @@ def test_twenty_steps_agree_with_torch(rule):
 
 
 def test_masks_and_T1_agree_in_a_hundred_replicas(monkeypatch):
-    masks, compute_mask = [], stage.compute_mask
-    monkeypatch.setattr(
-        stage, "compute_mask", lambda *args: masks.append(compute_mask(*args)) or masks[-1]
-    )
+    masks, change = [], PruningArm.change
+
+    def recorded_change(*args):
+        masks.append((made := change(*args)).mask)
+        return made
+
+    monkeypatch.setattr(PruningArm, "change", recorded_change)
     results = [train(kernel, ARMS[1:2], range(100), T=60)[0] for kernel in ("torch", "native")]
     (expected,), (encoder,) = (encoders.values() for encoders in results)
     assert (encoder.T1 > 0).sum() > 50

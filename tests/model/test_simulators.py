@@ -66,8 +66,8 @@ from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.stages.tables import ARM
 from rarefeat.statistics import holm
-from rarefeat.train.loop import batches
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training.loop import batches
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
 
 # Single precision, relative to the size of what is compared.
@@ -742,7 +742,7 @@ def test_planted_mistake_is_detected_in_trainings(monkeypatch, kind):
     """With strong noise: with little, directions beyond the span hardly matter."""
     name = "pruned, much noise"
     monkeypatch.setattr(
-        "rarefeat.stages.pretrain.make_simulator",
+        "rarefeat.training.loop.make_simulator",
         lambda _, __, d, d1, m, seeds: kind(d, d1, m, len(seeds)),
     )
     mistaken = trained(name, "reduced", 2000)

@@ -9,8 +9,8 @@ from rarefeat.model.batch_invariant import align_replicas, matmul
 from rarefeat.model.randomness import standard_gamma
 from rarefeat.stages import pretrain as stage
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train import loop
-from rarefeat.train.step import apply_mask, forward, initial_state, loss_gradient
+from rarefeat.training import loop
+from rarefeat.training.step import apply_mask, forward, initial_state, loss_gradient
 from rarefeat.workflow.config.model import Arm
 
 POINT = "training tests", "reduced", tiny_data(d1=60), tiny_training(T=8, history=True)

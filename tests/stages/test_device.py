@@ -9,8 +9,8 @@ from rarefeat.errors import RarefeatError
 from rarefeat.model import batch_invariant, device, randomness, simulators
 from rarefeat.stages import probe
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train import loop, pretraining
-from rarefeat.train.pretraining import pretrain, train_arms
+from rarefeat.training import loop, pretraining
+from rarefeat.training.pretraining import pretrain, train_arms
 from rarefeat.workflow.config.model import Arm, Training, Views
 from rarefeat.workflow.config.section import dump_config
 

@@ -19,8 +19,8 @@ from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import regression_target
 from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train.loop import batches
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training.loop import batches
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
 
 # Not in their order, on which nothing may depend.

@@ -11,7 +11,7 @@ from rarefeat.figures.labels import quantity
 from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.studies.two_layer.compare import bounds_of
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow import compare_references
 from rarefeat.workflow.files.schema import validate
 from rarefeat.workflow.files.sealed_files import read_table

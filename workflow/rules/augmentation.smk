@@ -1,4 +1,4 @@
-# Measurements of what the two views of a positive pair make an encoder learn.
+"""Measurements of what the two views of a positive pair make an encoder learn."""
 
 from rarefeat.studies.augmentation.declaration import IMAGE_TABLES, SUPERVISE, TABLES
 
@@ -6,6 +6,7 @@ AUGMENTATION = PROJECT.sections["augmentation"]
 
 
 rule supervise:
+    """Train encoders under labels, which the studies are held against."""
     output:
         "<results>/supervised.safetensors",
     log:
@@ -19,12 +20,8 @@ rule supervise:
         f"rarefeat run {SUPERVISE.function} all --output {{output:q}} > {{log:q}} 2>&1"
 
 
-def supervised_encoders(wildcards):
-    """Return the supervised encoders where a study is compared with them."""
-    return rules.supervise.output if AUGMENTATION.like_supervised(wildcards.study) else []
-
-
 rule measure_augmentation:
+    """Measure encoders by kind of positive pair: all tables of a study at once."""
     input:
         cell_files(f"{{study}}.{TABLES[0]}"),
         supervised=supervised_encoders,
@@ -45,6 +42,7 @@ rule measure_augmentation:
 
 
 rule measure_image_views:
+    """Measure encoders of images by what their views differ in: all tables at once."""
     input:
         cell_files(f"{{study}}.{IMAGE_TABLES[0]}"),
     output:

@@ -43,12 +43,6 @@ rule image_splits:
         " --output {output:q} > {log:q} 2>&1"
 
 
-def split_of_cell(wildcards):
-    """Return the file of splits of a cell."""
-    rho, split, *_ = wildcards.cell.split("/")
-    return f"<results>/splits/{wildcards.study}/{rho}/{split}/seeds={wildcards.seeds}.safetensors"
-
-
 rule pretrain_images:
     """Train one arm seed after seed; checkpoints are no output, as they must outlive a failure."""
     input:

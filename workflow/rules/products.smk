@@ -41,12 +41,6 @@ rule tabulate:
         "rarefeat run {params.function} {wildcards.table} --output {output:q} > {log:q} 2>&1"
 
 
-def title_of(name):
-    """Return the title of the study kind of an output."""
-    kind = PROJECT.kind_of.get(name)
-    return PROJECT.kinds[kind].title if kind else "claims"
-
-
 rule plot:
     """Draw a figure from tables, for the screen and for print."""
     input:
@@ -57,7 +51,7 @@ rule plot:
             caption="../report/figure.rst",
             category="Figures",
             labels=lambda wildcards: {
-                "study": title_of(wildcards.figure),
+                "study": PROJECT.title_of(wildcards.figure),
                 "figure": wildcards.figure.replace("_", " "),
             },
         ),
@@ -149,32 +143,4 @@ rule all_claims:
 rule existing_outputs:
     """For `snakemake --report FILE -- existing_outputs`: what is there; it computes nothing."""
     input:
-        lambda wildcards: [f"<results>/{path}" for path in existing_outputs()],
-
-
-@functools.cache
-def existing_outputs():
-    """Return the figures and pages that a run has made so far, and say which are missing."""
-    from rarefeat.workflow.report import find_existing_outputs
-
-    paths, line, front_page = as_workflow_error(find_existing_outputs, PROJECT)
-    config.update(existing_outputs=line, front_page=front_page)
-    return paths
-
-
-def make_target(name, paths):
-    """Make the rule of a target by its name."""
-
-    rule:
-        name:
-            name
-        input:
-            [f"<results>/{path}" for path in paths],
-
-
-for target, paths in PROJECT.targets.items():
-    make_target(target, paths)
-for target, figure in PROJECT.figure_targets.items():
-    make_target(target, [f"figures/{figure}.{suffix}" for suffix in ("pdf", "png")])
-for target, error in PROJECT.left_out.items():
-    logger.warning(f"the study {target} is left out: {error}")
+        lambda wildcards: existing_outputs(),

@@ -1,11 +1,8 @@
-# Theorem 3.1 across sizes.
-
-from rarefeat.studies.scaling.declaration import encoders_of_large_sets
+"""Theorem 3.1 across sizes."""
 
 
-# Sizes of the sets of Definition B.1 at initialisation. A checkpoint, as they decide which sizes
-# are trained.
 checkpoint lucky_sets:
+    """Count the sets of Definition B.1 at the start: they decide which sizes are trained."""
     output:
         "<results>/tables/lucky_sets.parquet",
     log:
@@ -19,14 +16,8 @@ checkpoint lucky_sets:
         "rarefeat run studies.scaling.lucky_sets:lucky_sets lucky_sets --output {output:q} > {log:q} 2>&1"
 
 
-def encoders_of_trained_sizes(wildcards):
-    """Return the encoders of the sizes that are trained."""
-    lucky_sets = checkpoints.lucky_sets.get().output[0]
-    paths = as_workflow_error(encoders_of_large_sets, PROJECT.sections["scaling"], lucky_sets)
-    return [f"<results>/{path}" for path in paths]
-
-
 rule trained_sizes:
+    """Measure the encoders of the sizes that are trained."""
     input:
         encoders=encoders_of_trained_sizes,
         lucky_sets="<results>/tables/lucky_sets.parquet",

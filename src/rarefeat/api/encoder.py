@@ -36,7 +36,7 @@ from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.pretraining import TrainedEncoder, pretrain
 from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.cells import cell as make_cell
 from rarefeat.workflow.config.model import Arm, Bias, Data, Training

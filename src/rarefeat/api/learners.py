@@ -21,11 +21,11 @@ from rarefeat.api.arguments import (
 )
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
-from rarefeat.train.choices import Choice
-from rarefeat.train.learners import Learner, PairSource, TrainedLearners
-from rarefeat.train.learners import train_learners as train_replicas
-from rarefeat.train.readout import measure_learners
-from rarefeat.train.streams import PairStream
+from rarefeat.training.choices import Choice
+from rarefeat.training.learners import Learner, PairSource, TrainedLearners
+from rarefeat.training.learners import train_learners as train_replicas
+from rarefeat.training.readout import measure_learners
+from rarefeat.training.streams import PairStream
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.project import Project

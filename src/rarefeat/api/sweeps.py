@@ -39,8 +39,8 @@ from rarefeat.stages.aggregate import summary_table
 from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.stages.tables import GRID, METRICS, POINT, TRAJECTORIES
-from rarefeat.train.pretraining import pretrain
-from rarefeat.train.step import replicas_per_batch
+from rarefeat.training.pretraining import pretrain
+from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.names import shorten_repr, suggest

@@ -29,10 +29,7 @@ class Estimate(NamedTuple):
 
 
 def estimate_mean(values: np.ndarray) -> Estimate:
-    """Estimate the mean over seeds.
-
-    values (n,).
-    """
+    """Estimate the mean over seeds; values that are not finite are left out."""
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values)]
     n = len(values)
@@ -54,10 +51,7 @@ def difference(changed: pd.Series, base: pd.Series) -> Estimate:
 
 
 def exponent(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
-    """Fit the slope of log y in log x, seed by seed.
-
-    x (n,), curves (n, n_seeds) -> (n_seeds,).
-    """
+    """Fit the slope of log y in log x by least squares, one for each column of curves."""
     with np.errstate(divide="ignore", invalid="ignore"):
         log_x, log_y = np.log(x) - np.log(x).mean(), np.log(curves)
     slopes = log_x @ log_y / (log_x @ log_x)
@@ -70,10 +64,8 @@ def censored_exponent(x: np.ndarray, times: np.ndarray, horizon: np.ndarray) -> 
     log time = a + exponent log x + spread * normal, fitted by maximum likelihood to every replica:
     one that does not reach the time says that it is longer than its horizon (Tobit). The standard
     error is the jackknife's over seeds, as points share their seeds. Without censoring this is the
-    mean over seeds of each seed's slope, with its standard error.
-
-    x (n,), times (n, n_seeds), horizon (n, n_seeds). Klein & Moeschberger, Survival Analysis,
-    chapter 12.
+    mean over seeds of each seed's slope, with its standard error. Times and horizons have a row for
+    each x and a column for each seed (Klein & Moeschberger, Survival Analysis, chapter 12).
     """
     reached = np.isfinite(times)
     n_seeds = times.shape[1]
@@ -89,10 +81,7 @@ def censored_exponent(x: np.ndarray, times: np.ndarray, horizon: np.ndarray) -> 
 
 
 def _tobit(log_x: np.ndarray, log_y: np.ndarray, reached: np.ndarray) -> float:
-    """Fit the slope of log_y in log_x by maximum likelihood.
-
-    log_x (n,), log_y (n, n_seeds), reached (n, n_seeds).
-    """
+    """Fit the slope of log_y in log_x; where it is not reached, log_y is a lower bound."""
     slope, intercept = np.polyfit(np.repeat(log_x, log_y.shape[1]), log_y.ravel(), 1)
     if reached.all():
         return float(slope)

@@ -42,12 +42,10 @@ ROUNDING = 1e-12
 
 @functools.lru_cache(maxsize=100)
 def exponential_tail(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the tail of Student's statistic of exponential replicas, against their tail.
+    """Compute log P(T < -t) of Student's T of n exponential numbers, at 150 values of log t.
 
     Sum and spread over sum of n exponential numbers are independent, so that
     P(T < -t | spread / mean = V) is that of a gamma law, and its mean over V that of T.
-
-    -> log_t, log_p (150,).
     """
     draws = np.random.default_rng(n).dirichlet(np.ones(n), max(1_000_000 // n**2, 4000))
     spread = n * draws.std(axis=1, ddof=1)
@@ -58,7 +56,7 @@ def exponential_tail(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def skewed_p_value(statistic: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Compute the p-value of Student's statistic for exponential replicas, as if against a tail."""
+    """Compute the p-value of Student's statistic of exponential replicas in their heavier tail."""
     statistic, n = np.broadcast_arrays(statistic, n)
     p, tested = np.ones(statistic.shape), (statistic > 0) & np.isfinite(statistic)
     for size in np.unique(n[tested]):
@@ -122,9 +120,8 @@ def paired_p_value(total: float, differing: float, n: float, mean: float) -> flo
     """Compute the p-value of n differences of -1, 0 or 1 against a mean of `mean` or less.
 
     It is the largest probability of the total or more, over all fractions of seeds that differ
-    which the observed number does not exclude at the level BEYOND, plus this level.
-
-    Berger & Boos (1994).
+    which the observed number does not exclude at the level BEYOND, plus this level (Berger & Boos
+    1994).
     """
     n, mean = int(n), float(np.clip(mean, -1, 1))
     low = betaincinv(differing, n - differing + 1, BEYOND / 2) if differing else 0.0
@@ -148,9 +145,7 @@ def p_value_below(estimate: Estimate, bound: float, kind: str = "number") -> np.
 def p_value_inside(estimate: Estimate, low: float, high: float, kind: str = "number") -> np.ndarray:
     """Compute the p-value for the alternative that the mean lies inside (low, high).
 
-    With two finite bounds this is the two one-sided tests procedure (TOST).
-
-    Schuirmann (1987).
+    With two finite bounds these are the two one-sided tests of Schuirmann (1987).
     """
     above = p_value_above(estimate, low, kind) if np.isfinite(low) else 0.0
     return np.maximum(above, p_value_below(estimate, high, kind) if np.isfinite(high) else 0.0)
@@ -208,13 +203,11 @@ def confidence_bounds(
 def judge_family(
     inside: np.ndarray, outside: np.ndarray, primary: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Adjust the p-values of a family of rows, and judge each row.
+    """Adjust the p-values of a family of rows on each side, and judge each row.
 
     The two sides are corrected separately. For each row one of the two hypotheses is true, so that
     a false support somewhere in a primary family has at most the probability ALPHA_LEVEL, and a
     false contradiction too, however rows depend on each other.
-
-    inside, outside (n,) -> adjusted_inside, adjusted_outside (n,), verdicts (n,).
     """
     tested = np.isfinite(inside)
     adjusted = []
@@ -239,8 +232,6 @@ def decision_level(adjusted: np.ndarray, primary: bool) -> float:
     A p-value is below it where the adjusted one is below ALPHA_LEVEL, and nowhere else. For Holm's
     m rows with k rejected it is ALPHA_LEVEL / (m - k), for Benjamini & Hochberg's
     ALPHA_LEVEL (k + 1) / m.
-
-    adjusted (n,).
     """
     rejected = int((adjusted < ALPHA_LEVEL).sum())
     m = len(adjusted) if primary else int(np.isfinite(adjusted).sum())

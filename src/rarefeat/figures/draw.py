@@ -10,7 +10,7 @@ from rarefeat.workflow.run.job_inputs import JobInputs, call
 
 
 def draw(function: Callable, tables: JobInputs, job: Job) -> Figure:
-    """Return the figure that a function draws, with a note if the run is not of the default size."""
+    """Return the figure that a function draws, with a note if the run is not of full size."""
     with project_style():
         figure = call(function, tables, job)
         add_size_note(figure, job.size_note)

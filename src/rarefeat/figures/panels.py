@@ -31,10 +31,7 @@ ESTIMATED = ["mean", "ci_low", "ci_high"]
 def panels(
     rows: int = 1, columns: int = 1, height: float = 2.2, width: float = PAGE, **options: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Make a figure with a grid of axes.
-
-    -> axes (rows, columns).
-    """
+    """Make a figure with a grid of axes, an array of as many rows and columns."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
@@ -52,20 +49,14 @@ def add_panel_letters(axes: Iterable[Axes]) -> None:
 def mean_interval(
     values: np.ndarray, bounds: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float]:
-    """Compute the 95 % Student interval of the mean over seeds.
-
-    values (n,).
-    """
+    """Compute the 95 % Student interval of the mean over seeds, clipped to bounds."""
     return student_interval(values, inside=bounds)[2:4]
 
 
 def median_interval(
     values: np.ndarray, bounds: tuple[float, float] = UNBOUNDED
 ) -> tuple[float, float]:
-    """Compute the interval of the median over seeds, from order statistics.
-
-    values (n,).
-    """
+    """Compute the 95 % interval of the median over seeds by order statistics, within bounds."""
     values = np.sort(np.asarray(values, dtype=float))
     values = values[~np.isnan(values)]
     n = len(values)
@@ -76,10 +67,7 @@ def median_interval(
 
 
 def share_interval(values: np.ndarray, bounds: tuple[float, float] = (0, 1)) -> tuple[float, float]:
-    """Compute the exact 95 % interval of a fraction of replicas.
-
-    values (n,). Clopper & Pearson 1934.
-    """
+    """Compute the exact 95 % interval of a fraction of replicas (Clopper & Pearson 1934)."""
     low, high = binomtest(int(np.sum(values)), len(values)).proportion_ci(method="exact")
     return float(low), float(high)
 

@@ -81,10 +81,7 @@ def _folder(data: ImageData, wanted: str) -> Path:
 
 
 def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
-    """Decode image files, turned as their EXIF orientation says: as a viewer shows them.
-
-    -> (n, 3, H, W).
-    """
+    """Decode images to (n, 3, H, W), turned as their EXIF orientation says."""
     images = None
     for row, (name, file) in enumerate(progress(files, len(files), "images")):
         try:
@@ -111,10 +108,7 @@ def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
 
 
 def check_frames(image: Image.Image) -> None:
-    """Raise RarefeatError for an animation or a file of several pages.
-
-    Images that a camera adds to a photograph (MPO) are no pages.
-    """
+    """Raise RarefeatError for several pages; images that a camera adds (MPO) are none."""
     if (frames := getattr(image, "n_frames", 1)) > 1 and image.format != "MPO":
         raise RarefeatError(
             f"it holds {frames} images, of which one is wanted; save that by itself"
@@ -126,10 +120,7 @@ EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr",
 
 
 def colours(image: Image.Image) -> Image.Image:
-    """Convert an image to RGB of 8 bits, by the meaning of its mode.
-
-    Whole numbers of 16 bits are scaled, 65535 to 255.
-    """
+    """Convert an image to RGB of 8 bits by the meaning of its mode; 65535 of 16 bits is 255."""
     if image.mode.startswith("I;16"):
         grey = np.asarray(image).astype(np.uint32)
         return Image.fromarray(((grey + 128) // 257).astype(np.uint8)).convert("RGB")
@@ -155,20 +146,14 @@ def square(image: Image.Image, size: int) -> Image.Image:
 
 
 def _from_arrays(source: str, images: np.ndarray, labels: np.ndarray) -> ImagePart:
-    """Return images that need no decoding.
-
-    images (N, 3, H, W), labels (N,).
-    """
+    """Return the part of images (n, 3, H, W) that need no decoding."""
     return ImagePart(
         source, labels, lambda rows: images[rows], lambda row: f"{source}, image {row}"
     )
 
 
 def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
-    """Read scikit-learn's 8 x 8 grey images.
-
-    Of each class, in the bundled order, every third image is a test image.
-    """
+    """Read scikit-learn's 8 x 8 grey images; every third of each class is a test image."""
     # The file itself, as the import of sklearn.datasets takes two seconds of every plan.
     spec = importlib.util.find_spec("sklearn")
     if spec is None:
@@ -176,7 +161,8 @@ def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
             "data.format: digits come with scikit-learn, which is missing; pip install scikit-learn"
         )
     path = Path(spec.submodule_search_locations[0], "datasets/data/digits.csv.gz")
-    rows = np.loadtxt(gzip.open(path, "rt"), delimiter=",")
+    with gzip.open(path, "rt") as file:
+        rows = np.loadtxt(file, delimiter=",")
     images = np.round(rows[:, :-1].reshape(-1, 8, 8) * 255 / 16)
     images = images.astype(np.uint8)[:, None].repeat(3, axis=1)
     labels = rows[:, -1].astype(np.int64)
@@ -277,10 +263,7 @@ def _read_batches(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def _unpickle_batch(name: str, content: bytes, label_key: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Return images and labels of one pickle.
-
-    -> images (n, 3, 32, 32), labels (n,).
-    """
+    """Return images (n, 3, 32, 32) and labels of one pickle."""
     try:
         batch = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
         images, labels = np.asarray(batch[b"data"]), np.asarray(batch[label_key])
@@ -300,10 +283,7 @@ def _unpickle_batch(name: str, content: bytes, label_key: bytes) -> tuple[np.nda
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """An unpickler of arrays and plain containers alone.
-
-    A downloaded pickle must not run code.
-    """
+    """An unpickler of arrays and plain containers alone: a downloaded pickle must not run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in PICKLED:
@@ -321,10 +301,7 @@ PICKLED = {
 
 
 def _parquet_files(data: ImageData) -> dict[str, list[Path]]:
-    """List the hub's Parquet files of training and of test images.
-
-    They lie in the folder or in its subfolder data.
-    """
+    """List the hub's Parquet files of training and test images, in the folder or its `data`."""
     form = "train-*.parquet and test-*.parquet"
     folder = _folder(data, form)
     paths = {}
@@ -351,10 +328,7 @@ def _cifar_parquet(data: ImageData) -> tuple[ImagePart, ImagePart]:
 
 
 def _read_parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
-    """Read a Parquet file.
-
-    -> (n,).
-    """
+    """Read place and content of each image of a Parquet file, and their labels."""
     try:
         table = pq.ParquetFile(path, page_checksum_verification=True).read()
     except (pa.ArrowException, OSError) as error:
@@ -382,10 +356,7 @@ def _read_parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
 def _from_encoded(
     source: str, files: list[tuple[str, str | bytes]], labels: np.ndarray, size: int = 0
 ) -> ImagePart:
-    """Return images that Pillow decodes.
-
-    labels (n,).
-    """
+    """Return the part of images that Pillow decodes."""
     return ImagePart(
         source,
         labels,
@@ -416,10 +387,7 @@ def _image_folder(data: ImageData) -> tuple[ImagePart, ImagePart]:
 
 
 def _read_list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.ndarray]:
-    """Read the image files of a list, of `data.classes`, or of all classes if it is empty.
-
-    -> (n,).
-    """
+    """Read place and path of each image of a list that is of `data.classes`, and their labels."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

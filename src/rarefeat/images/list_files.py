@@ -21,7 +21,7 @@ FEW_POINTS = 0.02
 def class_images(folder: Path) -> dict[str, list[Path]]:
     """List the images of each class by the name of its subfolder, both in order.
 
-    Images are files with a suffix of IMAGE_FORMATS; hidden files and folders are left out.
+    Images have a suffix of IMAGE_FORMATS; hidden files and folders are left out.
     """
     kinds = Image.registered_extensions().items()
     suffixes = {suffix for suffix, kind in kinds if kind in IMAGE_FORMATS}
@@ -89,7 +89,7 @@ def split(folder: Path, every: int) -> tuple[list[str], dict[str, dict[str, list
 
 
 def format_list(folder: Path, names: list[str], classes: dict[str, list[Path]]) -> str:
-    """Return the text of a list."""
+    """Return the text of a list, a line `path label` for each image."""
     lines = []
     for label, name in enumerate(names):
         for file in classes[name]:
@@ -110,7 +110,7 @@ def format_list(folder: Path, names: list[str], classes: dict[str, list[Path]]) 
 def write_lists(folder: Path, every: int) -> list[str]:
     """Write train.txt and test.txt into a folder, a line `path label` for each image.
 
-    Return lines that say which label is which class; each `every`-th image is a test image.
+    Each `every`-th image is a test image; the lines that it returns say which label is which class.
     """
     try:
         names, images = split(folder, every)

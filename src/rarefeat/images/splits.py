@@ -1,9 +1,13 @@
-"""Lists of training images: long-tailed lists, balanced lists of this size, few-shot lists."""
+"""Lists of training images: long-tailed lists, balanced lists of this size, few-shot lists.
+
+Axes: N images, n images of a list.
+"""
 
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -18,8 +22,8 @@ from rarefeat.workflow.run.job_inputs import JobInputs
 def long_tailed_counts(n_max: int, rho: float, n_classes: int) -> list[int]:
     """Compute the images of each class: int(n_max rho^(-i / (K - 1))) for i = 0, ..., K - 1.
 
-    Cui et al. 2019, Class-Balanced Loss Based on Effective Number of Samples: the usual long-tailed
-    CIFAR.
+    This is the usual long-tailed CIFAR, of Cui et al. 2019, Class-Balanced Loss Based on Effective
+    Number of Samples.
     """
     # A product such as 49.999999999999993 that stands for 50 must not lose an image.
     counts = [int(n_max * rho ** (-i / (n_classes - 1)) * (1 + 1e-12)) for i in range(n_classes)]
@@ -35,13 +39,13 @@ def class_order(namespace: str, seed: int, n_classes: int) -> list[int]:
     return torch.randperm(n_classes, generator=generator(namespace, seed, "class order")).tolist()
 
 
-def long_tailed(labels: Tensor, rho: float, namespace: str, seed: int, n_max: int = 0) -> Tensor:
-    """Draw a long-tailed list.
+def long_tailed(
+    labels: Int[Tensor, " N"], rho: float, namespace: str, seed: int, n_max: int = 0
+) -> Int[Tensor, " n"]:
+    """Draw a long-tailed list, as indices of its images.
 
     Every class is cut from equally many images, so that any can be the largest. The list of a
     larger rho is a subset of that of a smaller one.
-
-    labels (N,) -> (n,).
     """
     available = torch.bincount(labels)
     check_n_max(n_max, available.tolist())
@@ -53,24 +57,21 @@ def long_tailed(labels: Tensor, rho: float, namespace: str, seed: int, n_max: in
     return _draw(labels, counts.tolist(), namespace, seed, "images")
 
 
-def balanced(labels: Tensor, size: int, namespace: str, seed: int) -> Tensor:
+def balanced(labels: Int[Tensor, " N"], size: int, namespace: str, seed: int) -> Int[Tensor, " n"]:
     """Draw a list with equally many images of each class, as many as `size` allows.
 
     Of each class, its images and those of a long-tailed list of the same seed are nested: one set
     is a subset of the other.
-
-    labels (N,) -> (n,).
     """
     available = torch.bincount(labels)
     count = min(size // len(available), int(available.min()))
     return _draw(labels, [count] * len(available), namespace, seed, "images")
 
 
-def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tensor:
-    """Draw a list of `per_class` images of each class.
-
-    labels (N,) -> (n,).
-    """
+def few_shot(
+    labels: Int[Tensor, " N"], per_class: int, namespace: str, seed: int
+) -> Int[Tensor, " n"]:
+    """Draw a list of `per_class` images of each class."""
     available = torch.bincount(labels)
     if int(available.min()) < per_class:
         smallest = int(available.argmin())
@@ -82,11 +83,10 @@ def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tenso
     return _draw(labels, [per_class] * len(available), namespace, seed, "few-shot")
 
 
-def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose: str) -> Tensor:
-    """Draw the first counts[k] images of a permutation of each class k.
-
-    labels (N,) -> (n,).
-    """
+def _draw(
+    labels: Int[Tensor, " N"], counts: list[int], namespace: str, seed: int, purpose: str
+) -> Int[Tensor, " n"]:
+    """Draw the first counts[k] images of a permutation of each class k."""
     stream = generator(namespace, seed, purpose)
     chosen = []
     for label, count in enumerate(counts):
@@ -95,11 +95,8 @@ def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose:
     return torch.cat(chosen).sort().values
 
 
-def read_indices(path: str | Path, n_images: int) -> Tensor:
-    """Read the indices of a .npy file.
-
-    -> (n,).
-    """
+def read_indices(path: str | Path, n_images: int) -> Int[Tensor, " n"]:
+    """Read the sorted indices of a .npy file."""
     try:
         with open(path, "rb") as file:
             indices = np.lib.format.read_array(file, allow_pickle=False)
@@ -127,24 +124,22 @@ def read_indices(path: str | Path, n_images: int) -> Tensor:
 
 def split_indices(
     data: ImageData,
-    labels: Tensor,
+    labels: Int[Tensor, " N"],
     rho: float,
     split: str,
     namespace: str,
     seed: int,
     few_shot_per_class: int,
     listed: int = 0,
-) -> dict[str, Tensor]:
+) -> dict[str, Int[Tensor, " _"]]:
     """Choose the images of one cell and seed.
 
     They are drawn, read from index files, or those of a list that is long-tailed already.
-
-    labels (N,).
     """
     files = data.index_files
     n_classes = int(labels.max()) + 1
 
-    def read(name: str) -> Tensor:
+    def read(name: str) -> Int[Tensor, " n"]:
         """Read an index file of the seed, with images of the pool of every class."""
         path = index_file(data, name, seed)
         indices = read_indices(path, len(labels))
@@ -184,24 +179,16 @@ def split_indices(
     }
 
 
-def check_classes(labels: Tensor, n_classes: int, name: str) -> None:
-    """Raise RarefeatError for a list without an image of some class.
-
-    labels (n,).
-    """
+def check_classes(labels: Int[Tensor, " n"], n_classes: int, name: str) -> None:
+    """Raise RarefeatError for a list without an image of some class."""
     if (empty := (torch.bincount(labels, minlength=n_classes) == 0).nonzero()).numel():
         raise RarefeatError(
             f"{name}: class {int(empty[0])} has no image; every class needs one at least"
         )
 
 
-def _check_rho(labels: Tensor, rho: float, name: str) -> None:
-    """Raise RarefeatError for a rho that a list was not made with.
-
-    Counts are rounded down, as 450 / 100 to 4.
-
-    labels (n,).
-    """
+def _check_rho(labels: Int[Tensor, " n"], rho: float, name: str) -> None:
+    """Raise RarefeatError for a rho that a list was not made with; 450 / 100 may be 4."""
     counts = torch.bincount(labels)
     largest, smallest = int(counts.max()), int(counts.min())
     if int(largest / rho) != smallest and abs(largest / smallest / rho - 1) > 0.02:

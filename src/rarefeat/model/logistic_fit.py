@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Shaped
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -17,7 +17,7 @@ class LogisticFit(NamedTuple):
     """Slope of the log-odds in the margin."""
 
 
-def fit_logistic(x: Float[np.ndarray, " n"], learned: Bool[np.ndarray, " n"]) -> LogisticFit:
+def fit_logistic(x: Float[np.ndarray, " n"], learned: Shaped[np.ndarray, " n"]) -> LogisticFit:
     """Fit a logistic curve by maximum likelihood, with a weak prior on its steepness.
 
     The prior keeps the steepness finite where the outcomes are separable: its logarithm is normal

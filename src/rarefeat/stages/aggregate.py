@@ -61,7 +61,7 @@ def paired_interval(
     return mean, low, high
 
 
-def select_cells(tables: Mapping[str, pd.DataFrame], study: Study) -> list[pd.DataFrame]:
+def select_cells(tables: Mapping[str, list[pd.DataFrame]], study: Study) -> list[pd.DataFrame]:
     """Return the rows of a study, or of a block of its grid, of tables of cells.
 
     A cell's table may hold more arms than the block has; these rows are dropped.
@@ -198,15 +198,15 @@ def aggregate_trajectories(inputs: JobInputs, job: Job) -> pd.DataFrame:
     return trajectories_table(read_cells(inputs, "trajectories"), job.config_section(name, Study))
 
 
-def aggregate(inputs: JobInputs, study: Study) -> tuple[pd.DataFrame, ...]:
-    """Make the tables of a study, or of a block of its grid: grid, summary, trends, trajectories.
+def aggregate(inputs: JobInputs, study: Study) -> dict[str, pd.DataFrame]:
+    """Make the tables of a study, or of a block of its grid, by the ends of their names.
 
     Inputs: the files of probes and trajectories of its cells.
     """
     grid = grid_table(select_cells(read_cells(inputs, "probes"), study))
-    return (
-        grid,
-        summary_table(grid),
-        trends_table(grid, study),
-        trajectories_table(read_cells(inputs, "trajectories"), study),
-    )
+    return {
+        "grid": grid,
+        "summary": summary_table(grid),
+        "trends": trends_table(grid, study),
+        "trajectories": trajectories_table(read_cells(inputs, "trajectories"), study),
+    }

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from numpy import ndarray
 from torch import Tensor
 
 from rarefeat.model import stream_names
@@ -89,10 +91,10 @@ class TrainingPoint(NamedTuple):
 class InitialProjections(NamedTuple):
     """Quantities of the initial weights of S replicas that the model needs."""
 
-    projections: Tensor
-    """<w_i, M_j>, float64 of shape (S, m, d), the rare feature last."""
-    outside: Tensor
-    """||w_i||^2 minus their squares, of shape (S, m)."""
+    projections: Float[Tensor, "S m d"]
+    """<w_i, M_j>, the rare feature last."""
+    outside: Float[Tensor, "S m"]
+    """||w_i||^2 minus their squares."""
 
 
 def explain_out_of_range(point: TrainingPoint) -> str:
@@ -168,16 +170,16 @@ def saturated_strength(point: TrainingPoint) -> float:
     return max(math.log(ratio), 1e-3) * training.tau / response**2 if response else math.inf
 
 
-def exponents(initial: InitialProjections, point: TrainingPoint) -> tuple[Tensor, Tensor]:
-    """Compute the logarithmic growth, without decay, until the later of T1 and saturation.
+def exponents(
+    initial: InitialProjections, point: TrainingPoint
+) -> tuple[Float[Tensor, " S"], Float[Tensor, " S"]]:
+    """Compute log growth of common and rare features, without decay, to the later of T1 and G_s.
 
     Stage 1 is linear: <w_i, M_j> grows as exp(eps_j G), the component outside the features does
     not grow, and the decay of all is the same. T1 is when the slowest neuron has half of its square
     in the features, eq. (34). Frequent features stop at G_s, when their strength has saturated. If
     that is before T1, the decay of the outside component brings T1, and the rare feature grows on
     by 1 / residual of it.
-
-    -> common, rare (S,).
     """
     squares = initial.projections[..., :-1].square()
     low, high = (
@@ -201,13 +203,11 @@ def exponents(initial: InitialProjections, point: TrainingPoint) -> tuple[Tensor
 
 def log_margin(
     initial: InitialProjections, point: TrainingPoint, eps_min: float | None = None
-) -> Tensor:
+) -> Float[Tensor, " S"]:
     """Compute the log of the largest cosine to the rare feature over the threshold.
 
     The cosine is that of the best neuron when growth has ended. A gate that is open then stays
     open, and one that is closed stays closed: the feature is learned where this exceeds log kappa.
-
-    -> (S,).
     """
     eps = point.eps_min if eps_min is None else eps_min
     if not point.threshold:
@@ -225,8 +225,8 @@ def log_margin(
     return cosine.amax(-1) - math.log(point.threshold)
 
 
-def learning_probability(margins: Tensor, fit: LogisticFit) -> Tensor:
-    """Compute the probability of learning the feature."""
+def learning_probability(margins: Float[Tensor, " S"], fit: LogisticFit) -> Float[Tensor, " S"]:
+    """Compute the probability of learning the feature, logistic in the log margin."""
     return torch.sigmoid(fit.steepness * (margins - fit.centre))
 
 
@@ -251,7 +251,7 @@ def learned_fractions(
     initial: InitialProjections | None = None,
     replicas: int = 200,
     seed: int = 0,
-) -> np.ndarray:
+) -> Float[ndarray, " eps"]:
     """Predict the fraction of replicas that learn the rare feature, at every eps_min of GRID."""
     if initial is None:
         seeds = list(range(seed, seed + replicas))
@@ -281,7 +281,7 @@ def estimate_critical_frequency(
     return CriticalFrequency(half, low, high, first, last)
 
 
-def crossing(learned: np.ndarray, share: float) -> float:
+def crossing(learned: Float[ndarray, " eps"], share: float) -> float:
     """Return the eps_min of GRID, interpolated, from which on `learned` is at least a share.
 
     It is 0 where the first value already is, and 1 where none is.

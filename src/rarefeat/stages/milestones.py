@@ -1,12 +1,13 @@
 """Metrics of the theory's statements for one replica, from the stored history.
 
 They refer to W(0), stages 1 and 2, and the end of training (model/theory_metrics.py).
-Axes: R recorded steps, m neurons, d features.
+Axes: R recorded steps, m neurons, q numbers of a recorded neuron.
 """
 
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.model.recorded_steps import log_spaced
@@ -42,8 +43,8 @@ def theory_parameters(
 
 
 def milestones(
-    history: Tensor,
-    ends: Tensor,
+    history: Float[Tensor, "R m q"],
+    ends: Float[Tensor, "2 m q"],
     T1: int,
     T2: int,
     data: Data,
@@ -54,7 +55,7 @@ def milestones(
 ) -> dict[str, float]:
     """Compute the metrics of the theory's statements for one replica.
 
-    history (R, m, d + 2), ends (2, m, d + 2).
+    `history` and `ends` are those of `TrainedEncoder`, and `directions` draws coordinates.
     """
     steps = log_spaced(training.T)
     parameters = theory_parameters(data, training, eps_min, sigma)

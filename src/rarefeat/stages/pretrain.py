@@ -5,8 +5,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
-from rarefeat.train.pretraining import pretrain
-from rarefeat.train.step import replicas_per_batch
+from rarefeat.training.pretraining import pretrain
+from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.model import Arm, Data, Training
 from rarefeat.workflow.run.job_inputs import JobInputs
 

@@ -9,6 +9,7 @@ import math
 from typing import Literal
 
 import torch
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from rarefeat.model import stream_names
@@ -31,23 +32,23 @@ TRAINED = ("weights", "bias", "loss")
 """Tensors of a trained encoder that the probe reads."""
 DISTRIBUTIONS = ("balanced", "matched")
 """Distributions of the probe and test pairs."""
+Network = tuple[Float[Tensor, "1 _ p"], Float[Tensor, "1 _"]]
+"""Weights and bias of one replica; networks differ in their number of neurons."""
 
 
 def embed_pairs(
-    balanced: Tensor,
-    matched: Tensor,
+    balanced: Int[Tensor, "n v L d"],
+    matched: Int[Tensor, "n v L d"],
     simulator: Simulator,
-    networks: list[tuple[Tensor, Tensor]],
+    networks: list[Network],
     sigma: float,
     scale: float,
     noise: Generators,
-) -> list[dict[str, Tensor]]:
+) -> list[dict[str, Float[Tensor, "n v _"]]]:
     """Compute the embeddings of one replica by every network, under both distributions.
 
     The two distributions are nested and have the same noise: samples that differ between them are
     attended twice, all others once.
-
-    balanced, matched (n, v, L, d), networks (1, m, p) -> (n, v, m).
     """
     device = simulator.dictionary.device
     networks = [(weights.to(device), bias.to(device)) for weights, bias in networks]
@@ -92,8 +93,8 @@ def probe(
     arms: list[Arm],
     sigma: float,
     seeds: list[int],
-    latents: dict[str, Tensor],
-    encoders: dict[str, tuple[Tensor, Tensor, Tensor]],
+    latents: dict[str, Int[Tensor, "S _ 2 L d"]],
+    encoders: dict[str, tuple[Float[Tensor, "S m p"], Float[Tensor, "S m"], Float[Tensor, " S"]]],
     label: str = "probe",
 ) -> list[dict]:
     """Measure every arm and replica of a cell on the same probe and test pairs.
@@ -103,7 +104,6 @@ def probe(
     "weights", "random mask", "target", and that of the simulator.
     """
     n_minority, scale = len(data.minority), training.logit_scale(data.d1)
-
     rows = []
     for index, seed in enumerate(progress(seeds, len(seeds), label)):
         simulator = make_simulator(kind, namespace, data.d, data.d1, training.m, [seed])
@@ -209,11 +209,10 @@ def probe(
     return rows
 
 
-def untrained(arm: Arm, simulator: Simulator, sigma_0: float, weights: torch.Generator) -> Tensor:
-    """Return the weights of an arm that is not trained, a floor or a ceiling of the metrics.
-
-    -> (1, m, p).
-    """
+def untrained(
+    arm: Arm, simulator: Simulator, sigma_0: float, weights: torch.Generator
+) -> Float[Tensor, "1 m p"]:
+    """Return the weights of an arm that is not trained, a floor or a ceiling of the metrics."""
     return (
         simulator.initial_weights(sigma_0, [weights])
         if arm.arm == "initial"
@@ -221,8 +220,8 @@ def untrained(arm: Arm, simulator: Simulator, sigma_0: float, weights: torch.Gen
     )
 
 
-def _batched(rows: Tensor, K: int) -> Tensor:
-    """Cut (n, q) into consecutive batches, (n // K, K, q); the remainder is left out."""
+def _batched(rows: Num[Tensor, "n q"], K: int) -> Num[Tensor, "batches K q"]:
+    """Cut rows into consecutive batches of K; the remainder is left out."""
     return rows[: len(rows) // K * K].view(-1, K, rows.shape[-1])
 
 
@@ -237,8 +236,7 @@ def stage(
 ) -> list[dict]:
     """Measure the arms of a cell and seed block, trained or not: a row for each seed and arm.
 
-    Inputs: probe and test pairs of the file of latents; weights, bias and loss of every trained
-    arm.
+    Inputs: probe and test pairs of the file of latents, and every trained arm of that of encoders.
     """
     job, sigma = inputs.job, inputs.job.cell["sigma"]
     names = [f"{use}_{name}" for use in ("probe", "test") for name in DISTRIBUTIONS]

@@ -5,6 +5,7 @@ Axes: S replicas, 2 views of a pair, L tokens, d features.
 """
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from rarefeat.model import stream_names
@@ -15,7 +16,9 @@ from rarefeat.workflow.config.model import Data
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 
-def synthesise(namespace: str, data: Data, eps_min: float, seeds: list[int]) -> dict[str, Tensor]:
+def synthesise(
+    namespace: str, data: Data, eps_min: float, seeds: list[int]
+) -> dict[str, Int[Tensor, "S _ 2 L d"]]:
     """Draw the latent pairs of training, probe and test.
 
     The same uniforms serve every eps_min, so that the draws are nested. Oversampled training pairs
@@ -25,7 +28,7 @@ def synthesise(namespace: str, data: Data, eps_min: float, seeds: list[int]) -> 
     matched = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
     balanced = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
 
-    def pairs(n: int, purpose: str, probability: Tensor) -> Tensor:
+    def pairs(n: int, purpose: str, probability: Float[Tensor, " d"]) -> Int[Tensor, "S n 2 L d"]:
         return torch.stack(
             [latent_pairs(n, data.L, probability, generator(namespace, s, purpose)) for s in seeds]
         )

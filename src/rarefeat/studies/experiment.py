@@ -250,7 +250,8 @@ class Experiment:
         return StudyKind(
             self.name, self.title, self.section, outputs,
             studies=lambda section: {self.study_name: section}, stages=(stage,),
-            inherits=SHARED_TRAINING_KEYS, by_default=False, question=self.question,
+            inherits=tuple(k for k in SHARED_TRAINING_KEYS if k in self.section.model_fields),
+            by_default=False, question=self.question,
             claim_inputs=lambda section: (
                 ClaimInputs((self.table_name,), {self.name: section}, claims)
                 if self.picks

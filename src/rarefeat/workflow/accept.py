@@ -1,201 +1,121 @@
 """Accept changed code that gives the same bytes, so that nothing is computed again.
 
-A sample of the outputs of every stage that runs changed code is computed again, elsewhere: three of
-every study, the smallest. If all of them have the same bytes, the new code hashes are recorded as
-equivalent to the old ones, with the sample. If one differs it is named, and nothing is accepted.
+A sample of the files whose code has changed is computed again, elsewhere: of every function the
+three smallest. If all have the same bytes, the new code stands for the old one from then on
+(`run/code_hashes.py: ACCEPTED`). If one differs it is named, and nothing is accepted.
 """
 
-import datetime
-import json
+import multiprocessing
 import os
-import subprocess
-import sys
 import tempfile
-from collections import Counter
-from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from rarefeat.errors import RarefeatError
-from rarefeat.workflow.files.sealed_files import BLANK, SEAL, write_file
-from rarefeat.workflow.registry import find_stage
+from rarefeat.workflow.project import MERGED, Project, load_merged
+from rarefeat.workflow.run import code_hashes
 from rarefeat.workflow.run.cli_helpers import progress
-from rarefeat.workflow.run.code_hashes import (
-    ACCEPTED,
-    calls_registry_entries,
-    code_hash,
-    is_registry_entry,
-    read_accepted,
-)
+from rarefeat.workflow.run.command import find_job, write_outputs
 from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs
 from rarefeat.workflow.run.metadata import read_job_metadata
-from rarefeat.workflow.run.write_guard import ACCEPTING
 
-JOBS = "jobs"
-"""Folder of the files of jobs, below that of results."""
-EXECUTE = (sys.executable, "-m", "rarefeat.workflow.run.execute_job")
-ORDER = (".md", ".html", ".safetensors", ".parquet", ".pdf", ".png")
-"""Suffixes of outputs, in the order in which a job lists those that are no files of a cell."""
 SAMPLE_SIZE = 3
-"""Number of jobs, or all that there are, of every stage and study."""
 
 
-class CompletedJob(NamedTuple):
-    """A job, the file that says what it was told, and its outputs."""
+class Made(NamedTuple):
+    """Files of one job, the job as it is now, and the code that they say they are of."""
 
-    path: Path
+    paths: list[Path]
     job: Job
-    outputs: list[Path]
+    before: dict[str, str]
 
 
-def completed_jobs(results: Path) -> list[CompletedJob]:
-    """List the jobs that have a file and outputs below a folder of results, by their metadata."""
-    jobs: dict[str, CompletedJob] = {}
-    for path in sorted((results / JOBS).glob("*.json")):
-        job = Job.model_validate_json(path.read_bytes())
-        # The file of a cell holds its whole job, and a product the identity.
-        values = json.dumps(json.loads(job.to_json), sort_keys=True)
-        jobs[values] = jobs[job.identity] = CompletedJob(path, job, [])
-    for path in sorted(results.rglob("*")):
-        hidden = any(name.startswith(".") for name in path.relative_to(results).parts)
-        metadata = read_job_metadata(path) if path.suffix in ORDER and not hidden else None
-        key = (metadata or {}).get("job") or json.dumps(metadata, sort_keys=True)
-        if key in jobs:
-            jobs[key].outputs.append(path)
-    for completed in jobs.values():
-        stage = find_stage(completed.job.stage)
-        folders = [results / folder for folder in stage.folders] if stage else [results]
-        completed.outputs.sort(
-            key=lambda path: (
-                [not path.is_relative_to(folder) for folder in folders],
-                ORDER.index(path.suffix),
-            )
-        )
-    return list({one.path: one for one in jobs.values() if one.outputs}.values())
+def made_files(project: Project) -> Iterator[Made]:
+    """Yield the files of cells and the tables that are there and of the current config."""
+    results = Path(project.results)
+    for stage in project.stages:
+        for name in project.studies_of(stage):
+            study = project.studies[name]
+            for cell, block, _ in stage.files_of(name, study, next(iter(stage.folders), "")):
+                folders = stage.folders
+                paths = [results / stage.path(folder, name, cell, block) for folder in folders]
+                where = stage.shared_cell(cell).path, block if stage.axes != () else ""
+                yield from as_made(paths, project.stage_job(stage, name, *where))
+    for name in project.tables:
+        yield from as_made([results / f"tables/{name}.parquet"], project.table_job(name))
 
 
-def current_hash(name: str) -> str:
-    """Hash the code of a stage; empty if there is no stage of this name any more."""
+def as_made(paths: list[Path], job: Job) -> Iterator[Made]:
+    """Yield the files of a job if they are there, and differ from it in their code at most."""
+    if not all(path.is_file() for path in paths):
+        return
+    says = read_job_metadata(paths[0]) or {}
+    before = says.get("code", {})
+    told = job.model_copy(update={"code": before, "tables": says.get("tables", {})})
+    # A table says the identity of its job, and the file of a cell its settings.
+    same = says["job"] == told.identity if "job" in says else says.get("config", {}) == job.config
+    if same and own_code(before) == own_code(job.code):
+        yield Made(paths, job, before)
+
+
+def own_code(code: dict[str, str]) -> dict[str, str]:
+    """Return the hashes of a user's own files."""
+    return {name: value for name, value in code.items() if name.startswith("own.")}
+
+
+def package_code(code: dict[str, str]) -> dict[str, str]:
+    """Return the hashes of the package's modules."""
+    return {name: value for name, value in code.items() if not name.startswith("own.")}
+
+
+def run_again(made: Made, results: Path) -> str:
+    """Run a job again, elsewhere, and say which file differs; empty if none does."""
+    project, old = load_merged(str(results)), made.job
+    name = old.study if old.seeds else made.paths[0].stem
     try:
-        return code_hash(name)
-    except (LookupError, RarefeatError):
-        return ""
+        job = find_job(project, old.stage, name, old.cell_object.path, old.seeds)
+        with tempfile.TemporaryDirectory(prefix="rarefeat-") as folder:
+            copies = [Path(folder, str(i), path.name) for i, path in enumerate(made.paths)]
+            write_outputs(job, JobInputs(job, results), copies)
+            for path, copy in zip(made.paths, copies, strict=True):
+                if path.read_bytes() != copy.read_bytes():
+                    return f"{path}: the new bytes differ"
+    except RarefeatError as error:
+        return f"{made.paths[0]}: {error}"
+    return ""
 
 
-def executed_code(job: Job) -> Iterator[str]:
-    """List the code that a job runs, of all that it depends on."""
-    schema = job.config.get("schema", {})
-    schemas = [schema] if isinstance(schema, str) else schema.values()
-    yield from {job.stage, job.runs, *schemas} & job.code.keys()
-    entries = filter(is_registry_entry, job.code)
-    is_known = current_hash(job.stage) != ""
-    yield from entries if is_known and calls_registry_entries(job.stage) else ()
+def accept(results: Path, cores: int = 1) -> list[str]:
+    """Let changed code that gives the same bytes stand for the old one; return the functions.
 
-
-def changed_stages(jobs: list[CompletedJob]) -> dict[str, tuple[str, str]]:
-    """Map all changed code to its hash before and its hash now.
-
-    RarefeatError if outputs are of several versions of it, or no job that runs it is there.
+    RarefeatError if a file of the sample differs.
     """
-    before: dict[str, tuple[str, Path]] = {}
-    for completed in jobs:
-        for name, value in completed.job.code.items():
-            if before.setdefault(name, (value, completed.outputs[0]))[0] != value:
-                raise RarefeatError(
-                    f"cannot accept: {completed.outputs[0]} and {before[name][1]} are of different"
-                    f" code of {name};"
-                    " run snakemake first, or delete one"
-                )
-    current = {name: current_hash(name) for name in before}
-    changes = {
-        name: (value, current[name])
-        for name, (value, _) in before.items()
-        if current[name] not in ("", value)
-    }
-    executed = {
-        name
-        for completed in jobs
-        if current[completed.job.stage]
-        for name in executed_code(completed.job)
-    }
-    for name in changes.keys() - executed:
-        raise RarefeatError(
-            f"cannot accept the change of {name}: no output of a job that runs it is there to"
-            f" compare with"
-            f" (needed for {before[name][1]}); run snakemake"
-        )
-    return changes
+    if not (results / MERGED).is_file():
+        raise RarefeatError(f"{results}: no run has been made in it")
+    code_hashes.read_start(results)
+    project = load_merged(str(results))
+    changed: dict[str, list[Made]] = defaultdict(list)
+    for made in made_files(project):
+        now, before = package_code(made.job.code), package_code(made.before)
+        if now != before:
+            code_hashes.ACCEPTED[code_hashes.hash_code(now)] = before
+            changed[made.job.stage].append(made)
+    sample = [
+        made for all_of in changed.values() for made in sorted(all_of, key=size)[:SAMPLE_SIZE]
+    ]
+    code_hashes.module_hashes.cache_clear()
+    jobs = [(made, results) for made in sample]
+    with multiprocessing.get_context("fork").Pool(cores, maxtasksperchild=1) as pool:
+        found = pool.starmap(run_again, jobs, chunksize=1)
+        if wrong := [line for line in progress(found, len(jobs), "jobs run again") if line]:
+            raise RarefeatError(f"cannot accept: {wrong[0]}")
+    code_hashes.write_accepted(results)
+    return sorted(changed)
 
 
-def choose_sample(jobs: list[CompletedJob], names: Collection[str]) -> list[CompletedJob]:
-    """Choose the jobs to run again: for all changed code SAMPLE_SIZE of each stage and study."""
-    sample: list[CompletedJob] = []
-    counts: Counter[tuple] = Counter()
-    for completed in sorted(jobs, key=lambda one: sum(path.stat().st_size for path in one.outputs)):
-        job = completed.job
-        keys = [(name, job.stage, job.study) for name in names if name in executed_code(job)]
-        if keys and min(counts[key] for key in keys) < SAMPLE_SIZE:
-            counts.update(keys)
-            sample.append(completed)
-    return sample
-
-
-def first_difference(completed: CompletedJob) -> str:
-    """Run a job again, elsewhere, and say which output differs; empty if none does."""
-    with tempfile.TemporaryDirectory(prefix="rarefeat-") as folder:
-        copies = [Path(folder, str(i), path.name) for i, path in enumerate(completed.outputs)]
-        threads = str(completed.job.config.get("training", {}).get("threads", 1))
-        variables = {
-            key: value for key, value in os.environ.items() if not key.startswith("RAREFEAT_")
-        }
-        done = subprocess.run(
-            [*EXECUTE, "--job", str(completed.path), "--output", *map(str, copies)],
-            env=variables
-            | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, ACCEPTING: "1"},
-            capture_output=True, encoding="utf-8", check=False,
-        )  # fmt: skip
-        if done.returncode:
-            error = (done.stderr.strip() or "its job failed").splitlines()[-1]
-            return f"{completed.outputs[0]}: {error}"
-        pairs = zip(completed.outputs, copies, strict=True)
-        return next(
-            (
-                f"{path}: the new bytes differ"
-                for path, copy in pairs
-                if path.read_bytes() != copy.read_bytes()
-            ),
-            "",
-        )
-
-
-def accept(results: Path, cores: int = 1) -> dict[str, tuple[str, str]]:
-    """Record what changed code gives the same bytes, and return its hashes before and now.
-
-    RarefeatError if an output of the sample differs.
-    """
-    jobs = completed_jobs(results)
-    if not jobs:
-        raise RarefeatError(f"cannot accept: no job in {results / JOBS} has outputs; run snakemake")
-    changes = changed_stages(jobs)
-    sample = choose_sample(jobs, changes)
-    with ThreadPoolExecutor(cores) as pool:
-        for difference in progress(
-            pool.map(first_difference, sample), len(sample), "jobs run again"
-        ):
-            if difference:
-                pool.shutdown(cancel_futures=True)
-                raise RarefeatError(f"cannot accept: {difference}")
-    entries = read_accepted(results)
-    for stage, (before, after) in changes.items():
-        paths = sorted(
-            str(path) for one in sample if stage in executed_code(one.job) for path in one.outputs
-        )
-        today = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        entries.append(
-            {"stage": stage, "before": before, "now": after, "date": today, "sample": paths}
-        )
-    if changes:
-        text = json.dumps({SEAL: BLANK, "accepted": entries}, indent=1)
-        write_file(results / ACCEPTED, f"{text}\n", sealed=True)
-    return changes
+def size(made: Made) -> int:
+    """Return the bytes of the files of a job."""
+    return sum(os.path.getsize(path) for path in made.paths)

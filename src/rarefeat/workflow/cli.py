@@ -124,10 +124,9 @@ def accept(results: Path, cores: int) -> None:
     """Accept changed code of the files in RESULTS that gives the bytes of a sample of them."""
     from rarefeat.workflow.accept import accept
 
-    changes = accept(results, cores)
-    for stage, (before, after) in changes.items():
-        click.echo(f"accepted: {stage}, {after} for {before}")
-    if not changes:
+    for function in (functions := accept(results, cores)):
+        click.echo(f"accepted: {function}")
+    if not functions:
         click.echo("nothing to accept: no code of these files has changed")
 
 

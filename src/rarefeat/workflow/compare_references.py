@@ -45,10 +45,7 @@ ALLOWED = dict.fromkeys(COUNTS, COUNT) | dict.fromkeys(SHARES, SHARE)
 
 
 def reference_rows(table: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """Reduce a table to what its reference holds: key, value and n.
-
-    `seed` in the key is averaged over.
-    """
+    """Reduce a table to what its reference holds: key, value and n, with the mean over seeds."""
     value = next(name for name in VALUES if name in table)
     if "seed" in key:
         key = [name for name in key if name != "seed"]

@@ -59,10 +59,7 @@ PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
 
 
 def check_results_path(folder: str) -> str:
-    """Return the folder of results.
-
-    ValueError for one that Snakemake or a shell would misread, or that holds the project.
-    """
+    """Return the folder of results; ValueError if a shell misreads it, or the project is in it."""
     first = (Path(folder).parts or ("",))[0]
     if first in (*PROJECT_FOLDERS, "", "..") or first[0] in ".-~" or "://" in folder:
         raise ValueError(
@@ -102,10 +99,7 @@ class TopLevelConfig(Section):
 
 @dataclass(frozen=True)
 class Project:
-    """One config and its outputs.
-
-    Names of studies, tables, figures, pages and targets are unique.
-    """
+    """One config and its outputs, of which no two have one name."""
 
     results: str
     sections: Mapping[str, Any]
@@ -234,9 +228,7 @@ class Project:
 
     @cached_property
     def targets(self) -> dict[str, list[str]]:
-        """Files below the folder of results of each target: every kind, every study.
-
-        The claims of every paper.
+        """Files of each target, which is a kind, a study, or the claims of a paper.
 
         A kind has all its outputs; a study its own tables, and the figures and pages that are made
         from these alone.
@@ -286,10 +278,14 @@ class Project:
 
     def studies_of(self, stage: Stage) -> list[str]:
         """Return the studies that run through a stage, itself or upstream of another one."""
-        stages = *SHARED_STAGES, *(item for kind in self.kinds.values() for item in kind.stages)
-        through = [stage, *(item for item in stages if stage.function in item.lineage)]
+        through = [stage, *(item for item in self.stages if stage.function in item.lineage)]
         types = tuple(item.study for item in through)
         return [name for name, study in self.studies.items() if isinstance(study, types)]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """Stages that kinds share, and those of its kinds."""
+        return [*SHARED_STAGES, *(stage for kind in self.kinds.values() for stage in kind.stages)]
 
     @cached_property
     def measured(self) -> dict[str, Stage]:
@@ -312,10 +308,7 @@ class Project:
 
     @property
     def figure_targets(self) -> dict[str, str]:
-        """Figure of each target: its name.
-
-        The number of one of a paper's figures, as figure1.
-        """
+        """Figure of each target, which is its name, or its number in a paper, as figure1."""
         numbered = {
             match[0]: name for name in self.figures if (match := re.match(r"figure\d+(?=_)", name))
         }
@@ -324,6 +317,33 @@ class Project:
             for target, name in (numbered | {name: name for name in self.figures}).items()
             if target not in self.targets
         }
+
+    @cached_property
+    def every_target(self) -> dict[str, list[str]]:
+        """Files of each target: kinds, studies, claims and figures."""
+        ends = ("pdf", "png")
+        figures = {
+            target: [f"figures/{name}.{end}" for end in ends]
+            for target, name in self.figure_targets.items()
+        }
+        return self.targets | figures
+
+    @property
+    def parts(self) -> list[str]:
+        """Encoder studies, and STUDY.BLOCK for each block of a grid, of which tables are made."""
+        grids = (name for name in self.tables_by_rule.get("aggregate", ()))
+        return [name.removesuffix("_grid") for name in grids if name.endswith("_grid")]
+
+    def title_of(self, name: str) -> str:
+        """Return the title of the study kind of an output."""
+        kind = self.kind_of.get(name)
+        return self.kinds[kind].title if kind else "claims"
+
+    def trained_sizes(self, lucky_sets: str) -> list[str]:
+        """Return the encoders of the sizes whose lucky sets are large enough to be trained."""
+        from rarefeat.studies.scaling.declaration import encoders_of_large_sets
+
+        return encoders_of_large_sets(self.sections["scaling"], lucky_sets)
 
     def files_of(self, name: str) -> list[str]:
         """Return the cell files that a table is made from, below the folder of results."""
@@ -470,10 +490,7 @@ class Project:
         ) + seeds
 
     def check(self) -> "Project":
-        """Return itself; RarefeatError for a name that two things have, or that no path can have.
-
-        For too many seeds.
-        """
+        """Return itself; RarefeatError for a name that is taken or wrong, or for too many seeds."""
         for name, study in self.studies.items():
             try:
                 check_name(getattr(study, "draws", "none"))
@@ -493,7 +510,9 @@ class Project:
                     f" {MAX_SEED:,}, got {last:,}"
                 )
         claims = {f"claims_{paper}": paper for paper in self.papers}
-        merge_unique("targets", self.kinds, self.studies, claims)
+        # A kind of one study may have its name.
+        studies = {name: one for name, one in self.studies.items() if name != self.kind_of[name]}
+        merge_unique("targets", self.kinds, studies, claims)
         merge_unique("pages", self.pages, self.html_pages)
         for label, names in {
             "table": self.tables,
@@ -552,10 +571,7 @@ def check_tables(reader: str, names: Iterable[str], tables: Mapping[str, Table])
 
 
 def sort_tables(tables: dict[str, Table]) -> dict[str, Table]:
-    """Return tables so that each comes after those that it is made from.
-
-    RarefeatError where one of these is missing.
-    """
+    """Return tables, each after those that it is made from; RarefeatError if one is missing."""
     ordered: dict[str, Table] = {}
 
     def add(name: str) -> None:
@@ -643,10 +659,7 @@ def parse(raw: dict, *folders: Path) -> Project:
 
 
 def build(merged: dict, raw: dict, *only: str) -> Project:
-    """Return the project of a merged config, or of `only` some study kinds of it.
-
-    An error names the keys of `raw`.
-    """
+    """Return the project of a merged config, or of some kinds; errors name the keys of `raw`."""
     of_kinds = {name: load_kind(name) for name in only} or kinds()
     top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
     shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}
@@ -686,10 +699,10 @@ MERGED = "config.yaml"
 
 
 class PlainDumper(yaml.CSafeDumper):
-    """Writes what stands twice twice."""
+    """A dumper that writes what occurs twice twice, without YAML's anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return that nothing is named by a mark."""
+        """Return True: nothing gets an anchor."""
         return True
 
 
@@ -702,8 +715,8 @@ def write_merged(project: Project) -> None:
 def load_merged(results: str, function: str = "", name: str = "") -> Project:
     """Return the project of the last run in a folder of results.
 
-    Of a job's function and name, only the study kind that it is of, where that is known by name:
-    the import of all thirteen takes longer than a short job.
+    Where a job's function and name tell its study kind, it has this alone: the import of all
+    thirteen takes longer than a short job.
     """
     text = Path(results, MERGED).read_text(encoding="utf-8")
     merged = yaml.load(text, Loader=yaml.CSafeLoader)

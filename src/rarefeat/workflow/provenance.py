@@ -39,10 +39,7 @@ def suggest_files(path: Path) -> str:
 
 
 def verify(results: str | Path) -> list[str]:
-    """List the damaged files below a folder of results.
-
-    Those that are not what their names say.
-    """
+    """List the files below a folder of results that are damaged, or not what their names say."""
     if not Path(results).is_dir():
         raise RarefeatError(f"{results} is not a folder")
     lines = []
@@ -61,10 +58,7 @@ def verify(results: str | Path) -> list[str]:
 
 
 def iter_files(results: Path) -> Iterator[Path]:
-    """Iterate over the files of the workflow.
-
-    Checkpoints, hidden files and a user's own are none.
-    """
+    """Yield the files of the workflow, without checkpoints, hidden files and a user's own."""
     for path in sorted(results.rglob("*")):
         names = path.relative_to(results).parts
         if "checkpoints" in names or any(name.startswith(".") for name in names):

@@ -25,10 +25,7 @@ ConfigSections = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """A pipeline stage of the cells of a study.
-
-    One job for each cell and seed block, with files of its own.
-    """
+    """A pipeline stage: one job, with files of its own, for each cell and seed block of a study."""
 
     function: str
     """MODULE:FUNCTION, called with what its parameters name; it returns the content of each of
@@ -69,7 +66,7 @@ class Stage:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """Functions that its files depend on: those of the stages upstream, its own."""
+        """Functions that a file of this stage depends on: those upstream, and its own."""
         return (*lineage(self.upstream), self.function)
 
     def shared_cell(self, cell: Cell) -> Cell:
@@ -80,10 +77,7 @@ class Stage:
         return Cell(axes, cell.arms if len(axes) == len(cell.axes) else ())
 
     def identify(self, cell: Cell, block: str) -> dict[str, Any]:
-        """Return the cell and seeds that a file says it is of.
-
-        Neither where a study has one file.
-        """
+        """Return the cell and seeds that a file says; nothing where a study has one file."""
         return {} if self.axes == () else {"cell": self.shared_cell(cell).values, "seeds": block}
 
     def path(self, folder: str, name: str, cell: Cell, block: str) -> str:
@@ -268,10 +262,7 @@ SINGLE_FILE_MODULES = ("declaration", "config", "tables", "figures", "claims", "
 
 @dataclass(frozen=True)
 class StudyKind:
-    """A kind of study.
-
-    It is the folder `studies/NAME` with `config/studies/NAME.yaml`, or `studies/NAME.py` with
-    `NAME.yaml`.
+    """A kind of study: `studies/NAME`, a folder or one file, with NAME.yaml for its config.
 
     `workflow/rules/NAME.smk` holds its rules, where the general ones do not do.
     """
@@ -297,7 +288,7 @@ class StudyKind:
     question: str = ""
     """Question for the lists of studies, where it has no page in docs/templates/studies."""
     answer: str = ""
-    """Answer in a few words, for the same lists."""
+    """Answer in a few words, for the same lists; the question by default."""
     schemas: tuple[str, ...] = ()
     """MODULE:NAME of the schemas of its tables that are not in its module `tables`."""
 
@@ -409,10 +400,7 @@ images.smk."""
 
 
 def chain_tables(name: str, study: Study) -> dict[str, Table]:
-    """Return the tables of an encoder study and of each block of its grid.
-
-    STUDY_TABLE and STUDY.BLOCK_TABLE.
-    """
+    """Return the tables of a study, STUDY_TABLE, and of its grid's blocks, STUDY.BLOCK_TABLE."""
     parts = {name: study.as_plain_study()}
     parts |= {f"{name}.{block}": parts[name].grid_block_study(block) for block in study.grid}
     return {

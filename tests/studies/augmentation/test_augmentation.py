@@ -39,7 +39,7 @@ from rarefeat.studies.augmentation.metrics import (
 )
 from rarefeat.studies.augmentation.supervised_baseline import supervise
 from rarefeat.studies.augmentation.tables import AUGMENTED
-from rarefeat.train.pretraining import TrainedEncoder
+from rarefeat.training.pretraining import TrainedEncoder
 from rarefeat.workflow.config.study import merge_configs
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.files.tensors import write_tensors

@@ -10,7 +10,7 @@ from rarefeat.studies.fate.config import DecayAndScale, gate
 from rarefeat.studies.fate.draws import CellSettings, TrainingSample
 from rarefeat.studies.fate.growth import NeuronGrowth, measure_neuron_growth, top_pairs
 from rarefeat.studies.fate.training import train_until_learned
-from rarefeat.train.step import TrainState, make_kernel
+from rarefeat.training.step import TrainState, make_kernel
 
 REUSE = of_size("quick").sections["fate"].studies["reuse"]
 TRAINING = REUSE.training

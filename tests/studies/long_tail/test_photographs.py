@@ -1,7 +1,6 @@
 """Tests of Table 2 on photographs: rules of the protocol on planted replicas, published tables."""
 
 import itertools
-import re
 import subprocess
 import sys
 
@@ -10,7 +9,6 @@ import pandas as pd
 import pytest
 from whole_project import ROOT
 
-from pages import template_environment
 from rarefeat.images.network import ImageEncoder
 from rarefeat.images.nt_xent import convolution_weights
 from rarefeat.images.splits import long_tailed_counts
@@ -39,15 +37,11 @@ from rarefeat.studies.long_tail.tables import GROUPS, PROBES
 from rarefeat.workflow.config.images import ImageArm
 from rarefeat.workflow.config.study import merge_configs
 from rarefeat.workflow.config.yaml_reader import read_yaml
-from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load, parse
 
 RECIPE = ROOT / "config/cifar10_two_cores.yaml"
 PROJECT = load(ROOT / "config/config.yaml", RECIPE)
 STUDIES = PROJECT.sections["long_tail"].studies
-HUNDRED = load(ROOT / "config/config.yaml", ROOT / "config/cifar100_two_cores.yaml").studies[
-    "cifar100_two_cores"
-]
 SPREAD = (-0.01, -0.005, 0.0, 0.005, 0.01)
 """Of five class orders, shared by every arm."""
 
@@ -409,73 +403,3 @@ def of_confirmation(seeds):
         ]
     )
     return found, course, classes
-
-
-STAGES = {
-    "nothing": ("No run on photographs has been published yet",),
-    "former": ("not visible",),
-    "regime": ("| visible |",),
-    "undecided": ("No regime within the budget passes",),
-    "screen": ("cifar10_screened.csv",),
-    "first": ("**1 of 5 class orders have ended.**",),
-    "confirm": ("**3 of 5 class orders have ended.**",),
-    "milder": ("At a milder imbalance", "The paper prints", "only checked that the recipe runs"),
-    "whole": ("detectable", "The paper prints a gain of +7.07 points", "3 gain over dense"),
-}
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_page_says_how_far_the_runs_are(stage, tmp_path):
-    (tmp_path / "origin.json").write_text("{}")
-    published = PublishedTables(tmp_path)
-    until = list(STAGES).index(stage)
-    tables = {}
-    if until:
-        costs = {"former": {}, "undecided": {REGIMES[0]: 0.0, REGIMES[1]: 0.01}}.get(
-            stage, {REGIMES[0]: 0.05}
-        )
-        for name, cost in {staged_protocol.FORMER: 0.0, **costs}.items():
-            found = of_regime(cost, name)
-            tables |= {f"{name}_imbalance": imbalance(found), f"{name}_gains": gains(found)}
-    if until > 3:
-        tables["cifar10_screened"] = screened(
-            of_screen(lambda arm: (0.0, 0.01 * (arm.alpha == 0.3)))
-        )
-        tables["cifar10_widths_gains"] = gains(replicas(STUDIES[WIDTHS], lambda cell: (0.0, 0.0)))
-        tables["cifar10_by_width"] = by_width(
-            *of_widths(lambda x: 0.04 * (x - 6), 0.005 if stage == "screen" else 1e-9)
-        )
-    if until > 4:
-        confirmed = of_confirmation({"first": 1, "confirm": 3}.get(stage, 5))
-        makers = {"gains": gains, "courses": courses, "classes": by_class}
-        tables |= {
-            f"{CONFIRM}_{name}": make(table)
-            for (name, make), table in zip(makers.items(), confirmed, strict=True)
-        }
-        tables["cifar10_controlled"] = controlled(confirmed[0])
-    if stage == "milder":
-        tables["cifar10_milder_gains"] = gains(
-            replicas(STUDIES[MILDER], lambda cell: (0.0, 0.0)).assign(rho=10.0)
-        )
-        tables["cifar100_two_cores_gains"] = TABLES["cifar100_two_cores_gains"][1](
-            replicas(HUNDRED, lambda cell: (0.0, 0.0))
-        )
-    for name, table in {
-        "times": pd.DataFrame({"what": ["quick"], "core_minutes": [1.0], "command": [""]}),
-        **tables,
-    }.items():
-        published.put(name, table, {"run": "a run of this workflow", "commit": "0000000"})
-    page = (
-        template_environment(published, PROJECT, ROOT)
-        .get_template("studies/long_tail.md.j2")
-        .render()
-    )
-    for words in STAGES[stage]:
-        assert words in page
-    assert ("have ended.**" in page) == (stage in ("first", "confirm"))
-    assert ("masked networks" in page) == (stage in ("milder", "whole"))
-    assert "nan" not in page
-    # Every row of a table has as many cells as its head.
-    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
-        assert len({line.count("|") for line in block.splitlines()}) == 1, block
-        assert re.match(r"\|[ :|-]+\|$", block.splitlines()[1]), block

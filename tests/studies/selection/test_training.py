@@ -16,7 +16,7 @@ from rarefeat.studies.selection.training import (
     ratio,
     reinitialise_neurons,
 )
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm as ChainArm
 
 SAME_ARMS = [

@@ -32,7 +32,7 @@ from rarefeat.studies.augmentation.metrics import (
     weight_composition,
 )
 from rarefeat.studies.augmentation.tables import SCHEMAS
-from rarefeat.train.pretraining import TrainedEncoder
+from rarefeat.training.pretraining import TrainedEncoder
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.study import Study
@@ -71,7 +71,7 @@ class MeasuredNetwork(NamedTuple):
     bias: Tensor
 
 
-def measure_augmentation(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
+def measure_augmentation(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
     """Return the tables of one study: end of training, trajectories, neurons, an embedding.
 
     Inputs are the encoders of the study and, where they are comparable, the supervised ones;
@@ -109,10 +109,10 @@ def measure_augmentation(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame, ...
             rows = measure_replica(study, cell, seed, trained, labelled, *sizes)
             for name, of_replica in zip(SCHEMAS, rows, strict=True):
                 rows_by_table[name] += of_replica
-    return tuple(
-        validate_sorted(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study))
+    return {
+        name: validate_sorted(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study))
         for name, rows in rows_by_table.items()
-    )
+    }
 
 
 def supervised_of(job: Job) -> dict[str, Any]:

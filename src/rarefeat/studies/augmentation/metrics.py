@@ -19,7 +19,7 @@ from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.theory_metrics import last_linear_index, neurons_from_history
 from rarefeat.model.thresholds import GAMMA, PURE_COSINE
 from rarefeat.stages.milestones import milestones, theory_parameters
-from rarefeat.train.pretraining import TrainedEncoder
+from rarefeat.training.pretraining import TrainedEncoder
 from rarefeat.workflow.config.model import Data
 from rarefeat.workflow.config.study import Study
 

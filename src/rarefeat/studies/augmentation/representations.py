@@ -154,7 +154,7 @@ def measure(
     return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (values, units, places)), strict=True))
 
 
-def measure_image_views(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
+def measure_image_views(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
     """Return the tables of one kind of views.
 
     Inputs are the images, splits and encoders, config the study and `embedded`.
@@ -178,7 +178,7 @@ def measure_image_views(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]
     tables = measure(
         study, study.draws, images, pools, encoders, job.config_section("embedded", int)
     )
-    return tuple(
-        validate_sorted(IMAGE_SCHEMAS[name], table.assign(study=job.study))
+    return {
+        name: validate_sorted(IMAGE_SCHEMAS[name], table.assign(study=job.study))
         for name, table in tables.items()
-    )
+    }

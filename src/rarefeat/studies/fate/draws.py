@@ -36,7 +36,7 @@ from rarefeat.model.sparse_coding import (
 )
 from rarefeat.model.theory import activation_probability
 from rarefeat.studies.fate.config import FRESH_SAMPLE, Latents
-from rarefeat.train.loop import batches
+from rarefeat.training.loop import batches
 from rarefeat.workflow.config.model import Data, Training
 
 

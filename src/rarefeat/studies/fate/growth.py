@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rarefeat.train.step import ForwardOutput, Kernel, StepConfig, TrainState
+from rarefeat.training.step import ForwardOutput, Kernel, StepConfig, TrainState
 
 PASSES = 10
 """Passes over the sample, each with its own noise, that the terms are means of."""

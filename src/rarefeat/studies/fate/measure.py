@@ -5,7 +5,7 @@ import pandas as pd
 from rarefeat.studies.fate.config import DecayAndScale
 from rarefeat.studies.fate.draws import CellSettings
 from rarefeat.studies.fate.training import train_until_learned
-from rarefeat.train.step import replicas_per_batch
+from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs

@@ -34,7 +34,7 @@ from rarefeat.studies.fate.growth import (
     summarise_growth,
     top_pairs,
 )
-from rarefeat.train.step import (
+from rarefeat.training.step import (
     Kernel,
     TrainState,
     apply_step,

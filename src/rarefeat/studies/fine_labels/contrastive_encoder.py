@@ -42,9 +42,9 @@ from rarefeat.studies.fine_labels.data import (
 from rarefeat.studies.fine_labels.measure import SAMPLERS
 from rarefeat.studies.fine_labels.metrics import probe_errors
 from rarefeat.studies.fine_labels.scalar_simulator import DIVERGED
-from rarefeat.train import loop
-from rarefeat.train.loop import Batch, Change, View
-from rarefeat.train.step import Kernel, TrainState, batch_loss, forward, loss_gradient
+from rarefeat.training import loop
+from rarefeat.training.loop import Batch, Change, View
+from rarefeat.training.step import Kernel, TrainState, batch_loss, forward, loss_gradient
 from rarefeat.workflow.run.cli_helpers import progress
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.train.choices import BUILT_IN
+from rarefeat.training.choices import BUILT_IN
 from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.model import Arm, Data, Training, one_of
 from rarefeat.workflow.config.names import Name

@@ -85,7 +85,7 @@ def lockout(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     base = frequencies.query("learner == @PAPER and pairs == 'returning' and measure == 'readout'")
     for row in base.dropna().itertuples():
         ax.axvspan(row.ci_low, row.ci_high, color="0.9", lw=0, zorder=0)
-    figure.suptitle("Relative frequency from which half of the runs learn the rare feature")
+    figure.suptitle("Relative frequency from which half of the runs pass a test")
     ax.invert_yaxis()
     for row, name in enumerate(order):
         before = rates.loc[(rates["learner"] == name) & (rates["eta"] == 0), "r2"]

@@ -5,14 +5,14 @@ from typing import Any
 import pandas as pd
 
 from rarefeat.studies.learners.config import LearnerChoice
-from rarefeat.train.learners import (
+from rarefeat.training.learners import (
     Learner,
     PairSource,
     train_learners,
     untrained_learners,
 )
-from rarefeat.train.readout import measure_learners
-from rarefeat.train.step import replicas_per_batch
+from rarefeat.training.readout import measure_learners
+from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs

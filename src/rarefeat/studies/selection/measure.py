@@ -18,7 +18,7 @@ from rarefeat.studies.selection.config import SCORES, Intervention, LatinHypercu
 from rarefeat.studies.selection.regimes import point
 from rarefeat.studies.selection.scores import compute_score, evaluate_score
 from rarefeat.studies.selection.training import ArmReplicas, ScoredState, train
-from rarefeat.train.step import replicas_per_batch
+from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs

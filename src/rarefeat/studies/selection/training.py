@@ -1,4 +1,4 @@
-"""The interventions of a sweep, as arms of the training loop (train/loop.py).
+"""The interventions of a sweep, as arms of the training loop (training/loop.py).
 
 Purposes of the random streams, in the namespace `draws`: train, those of `PairSource`, revived.
 """
@@ -29,9 +29,9 @@ from rarefeat.model.theory import activation_probability
 from rarefeat.stages.critical_frequency import TrainingPoint
 from rarefeat.studies.selection.config import Intervention
 from rarefeat.studies.selection.scores import SILENT_LAST, compute_score, effective_rate
-from rarefeat.train import loop
-from rarefeat.train.loop import Change, PairSource, View
-from rarefeat.train.step import TrainState, batch_loss
+from rarefeat.training import loop
+from rarefeat.training.loop import Change, PairSource, View
+from rarefeat.training.step import TrainState, batch_loss
 from rarefeat.workflow.config.model import Training
 
 CORE_RULES = {

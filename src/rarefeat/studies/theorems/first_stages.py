@@ -21,7 +21,7 @@ from rarefeat.model.theory import stage1_growth
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.studies.theorems.problems import TrainedStages
 from rarefeat.studies.theorems.rows import Numbers, Row
-from rarefeat.train.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.pretraining import TrainedEncoder, pretrain
 from rarefeat.workflow.config.model import Arm, Training
 
 QUANTITIES = {

@@ -14,10 +14,7 @@ Value = float | int | str
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a grid: a value on each of its axes, in order.
-
-    What is compared there comes in its arms.
-    """
+    """One point of a grid: a value on each of its axes, in order, and the arms compared there."""
 
     axes: tuple[tuple[str, Value], ...]
     arms: tuple[Any, ...] = ()

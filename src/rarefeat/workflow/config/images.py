@@ -15,10 +15,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class IndexFiles(Section):
-    """Lists of a published benchmark instead of generated ones.
-
-    .npy files of indices into the training images.
-    """
+    """Lists of a published benchmark, .npy files of indices into the training images."""
 
     pretrain: str = Field(
         min_length=1, description="long-tailed list; `{seed}` stands for the seed"
@@ -32,7 +29,7 @@ class IndexFiles(Section):
 
 
 class ImageData(Section):
-    """Where the images lie. Nothing is downloaded."""
+    """The folder and the form of the images; nothing is downloaded."""
 
     format: Literal["digits", "cifar_batches", "cifar_parquet", "image_folder"] = Field(
         description="scikit-learn's digits; the archive of Python batches; the hub's Parquet;"
@@ -304,10 +301,7 @@ class ImageStudy(Section):
         return self
 
     def cells(self) -> list[Cell]:
-        """A cell for each (rho, split, width, arm) that is pretrained.
-
-        Split is long_tailed or balanced.
-        """
+        """Return a cell for each (rho, split, width, arm) that is pretrained."""
         balanced = [arm for arm in self.arms if arm.label in self.balanced_arms]
         return [
             Cell((("rho", rho), ("split", split), *width, ("arm", arm.label)), (arm,))

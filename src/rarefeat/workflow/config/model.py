@@ -40,10 +40,7 @@ BIAS_RULES = ("follow", "grow", "gradient")
 
 
 class Views(Section):
-    """In what the two views of a pair differ beside the tokens that keep a feature.
-
-    For the simulator direct.
-    """
+    """In what the two views of a pair differ under the simulator `direct`, beside their tokens."""
 
     rho: float = Field(
         default=0.0,

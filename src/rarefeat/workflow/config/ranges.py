@@ -30,10 +30,7 @@ class Range(Section):
 
 
 def random_words(key: str, count: int) -> Iterator[int]:
-    """Return the first numbers of 32 bits of the generator STUDY/SEED/PURPOSE.
-
-    It is the Mersenne Twister of model/randomness.py.
-    """
+    """Return the first numbers of 32 bits of a stream, those of model/randomness.py."""
     seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little")
     return iter(np.random.RandomState(seed).randint(2**32, size=count, dtype=np.uint32).tolist())
 
@@ -43,8 +40,8 @@ def latin_hypercube(
 ) -> dict[str, list[float]]:
     """Draw a Latin hypercube: one value of each parameter in each of `regimes` strata.
 
-    The strata of each parameter have an order of their own. Order and values are those of
-    torch.randperm and of torch.rand in float64.
+    The strata of each parameter are permuted; permutation and values are those of torch.randperm
+    and of torch.rand in float64.
     """
     columns = {}
     for name, interval in ranges.items():

@@ -20,7 +20,7 @@ def seed_blocks(
 ) -> dict[str, list[int]]:
     """Return seed blocks by their name FIRST-LAST; the last one may be shorter.
 
-    More seeds leave the blocks before them as they are, but for such a last one.
+    With more seeds the blocks before such a last one stay as they are.
     """
 
     def cut() -> Iterator[range]:

@@ -35,7 +35,7 @@ class Grid(Section):
 
 
 def serves_native_step(simulator: str, device: str, data: Data, m: int) -> bool:
-    """Return whether `train.step.make_kernel` has native functions for a study."""
+    """Return whether `training.step.make_kernel` has native functions for a study."""
     # As the reduced simulator, which imports torch, rounds up: a test holds both together.
     coordinates = data.d + m + -(data.d + m) % 8
     return (
@@ -189,12 +189,7 @@ SHARED_TRAINING_KEYS = ("seeds", "first_seed", "seeds_per_block", "data", "train
 
 
 def inherit_defaults(shared: dict, studies: dict) -> dict:
-    """The studies with what holds for all of them.
-
-    Draws of their own name where they say nothing else.
-
-    A study that a later config sets to null is left out.
-    """
+    """Return the studies that are not null with what they share; each draws by its name."""
     return {
         name: {"draws": name} | merge_configs(shared, study) if isinstance(study, dict) else study
         for name, study in studies.items()

@@ -51,9 +51,9 @@ def within(low: float | None, high: float | None) -> pa.Check | None:
 
 
 def validate(kind: pa.DataFrameSchema, table: pd.DataFrame) -> pd.DataFrame:
-    """Validate a table against its schema; return it with its columns in order.
+    """Return a table with its columns in the order of its schema, validated against it.
 
-    Raises RarefeatError naming the first column that is missing, is not of the schema, or breaks
+    It raises RarefeatError naming the first column that is missing, is not of the schema, or breaks
     it.
     """
     if names := [name for name in kind.columns if name not in table]:

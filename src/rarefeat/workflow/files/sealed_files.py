@@ -36,8 +36,8 @@ class DamagedFileError(RarefeatError):
 def atomic_write(path: str | Path, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path; rename it to `path` on success, remove it on any failure.
 
-    A durable file is whole even after a loss of power, which takes the disk some milliseconds.
-    Raises RarefeatError, naming `path`, if the disk is full or the folder cannot be written.
+    A durable file is whole even after a loss of power, which takes the disk some milliseconds. It
+    raises RarefeatError, naming `path`, if the disk is full or the folder cannot be written.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{MARK}{path.suffix}")
@@ -111,10 +111,7 @@ def write_table(
 
 
 def read_table(path: str | Path, expected: Mapping[str, Any] | None = None) -> pa.Table:
-    """Read a file of `write_table`.
-
-    Raises RarefeatError if it is missing, damaged, or not what is expected (origin.py).
-    """
+    """Read a file of `write_table`; RarefeatError if missing, damaged, or not as expected."""
     verify(path)
     try:
         table = pq.ParquetFile(path).read()

@@ -29,11 +29,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], origin: str =
 def read_tensors(
     path: str | Path, *names: str, expected: Mapping[str, Any] | None = None
 ) -> list[Tensor]:
-    """Read the named tensors of a file of `write_tensors`.
-
-    Raises RarefeatError if it is missing, damaged, not what is expected (origin.py), or if a
-    tensor is missing.
-    """
+    """Read tensors of a sealed file; RarefeatError if it lacks some, or is not as expected."""
     verify(path)
     try:
         with safe_open(path, framework="pt") as handle:

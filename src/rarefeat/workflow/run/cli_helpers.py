@@ -18,10 +18,7 @@ Item = TypeVar("Item")
 
 
 def load_function(name: str) -> Callable:
-    """Return the function, or the schema, that MODULE:NAME names.
-
-    RarefeatError where the package has none.
-    """
+    """Return the function or schema that MODULE:NAME names; RarefeatError where there is none."""
     module, _, attribute = name.partition(":")
     try:
         return attrgetter(attribute)(importlib.import_module(f"rarefeat.{module}"))

@@ -44,8 +44,12 @@ USER_KEYS = ("arm", "rule", "data_law", "encoder", "loss", "optimiser")
 FILE = "code.json"
 """File of a folder of results: size, time, hash and imports of each module as the run began. A plan
 reads it, so that it parses only what was edited; a job of the run compares with it."""
+ACCEPTED_FILE = "accepted.json"
 AT_START: dict[str, list] = {}
 """Content of that file."""
+ACCEPTED: dict[str, dict[str, str]] = {}
+"""Hashes of code that other code of the same bytes stands for, by the hash of the latter
+(workflow/accept.py)."""
 READ: dict[str, list] = {}
 """The same of the modules that this process has looked at."""
 
@@ -177,7 +181,10 @@ def read_module(module: str) -> list:
 
 def parse_module(path: Path) -> tuple[str, list[str], dict[str, list]]:
     """Return hash and imports of a module, and of what each of its functions reaches."""
-    body = ast.parse(path.read_bytes(), str(path)).body
+    try:
+        body = ast.parse(path.read_bytes(), str(path)).body
+    except SyntaxError as error:
+        raise RarefeatError(f"{path}, line {error.lineno}: {error.msg}") from error
     statements = [node for node in body if not sets_no_number(node)]
     names = [node.name for node in statements if isinstance(node, ast.FunctionDef)]
     parts = map(hash_part, reach(statements, names))
@@ -203,13 +210,18 @@ def module_hashes(*functions: str) -> dict[str, str]:
         if module not in found and not is_excluded(module):
             found[module], imported = read_module(module)[2:4]
             queue += imported
-    return dict(sorted(found.items()))
+    return ACCEPTED.get(hash_code(found), dict(sorted(found.items())))
+
+
+def hash_code(hashes: dict[str, str]) -> str:
+    """Return one hash of the hashes of all parts of some code."""
+    return hash_texts(json.dumps(sorted(hashes.items())).encode())[:16]
 
 
 @functools.cache
 def code_hash(*functions: str) -> str:
     """Return one hash of the modules that some functions depend on."""
-    return hash_texts(json.dumps(module_hashes(*functions)).encode())[:16]
+    return hash_code(module_hashes(*functions))
 
 
 @functools.cache
@@ -225,9 +237,15 @@ def settings_read(function: str) -> tuple[str, ...]:
 
 
 def read_start(results: str | Path) -> None:
-    """Read the modules as they were when the last run in a folder of results began."""
-    path = Path(results, FILE)
-    AT_START.update(json.loads(path.read_bytes()) if path.is_file() else {})
+    """Read the modules as the last run in a folder of results began, and what was accepted."""
+    for name, content in ((FILE, AT_START), (ACCEPTED_FILE, ACCEPTED)):
+        path = Path(results, name)
+        content.update(json.loads(path.read_bytes()) if path.is_file() else {})
+
+
+def write_accepted(results: str | Path) -> None:
+    """Write the code that other code stands for."""
+    write_file(Path(results, ACCEPTED_FILE), json.dumps(ACCEPTED, indent=1))
 
 
 def write_start(results: str | Path) -> None:

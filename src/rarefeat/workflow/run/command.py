@@ -85,7 +85,7 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
         load_function(job.runs)(function, inputs, job) if job.runs else call(function, inputs, job)
     )
     if isinstance(result, dict) and outputs[0].suffix == ".parquet":
-        result = tuple(result[path.stem] for path in outputs)
+        result = tuple(table_named(result, path.stem) for path in outputs)
     contents = result if isinstance(result, tuple) else (result,)
     if is_figure(result):
         from rarefeat.figures.save import save
@@ -100,6 +100,11 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
             write(path, content, job, inputs.table_paths)
     for function in inputs.afterwards:
         function()
+
+
+def table_named(tables: dict[str, Any], name: str) -> Any:
+    """Return the table of a name, of tables by the ends of their names."""
+    return tables[max((end for end in tables if name.endswith(end)), key=len)]
 
 
 def is_figure(result: Any) -> bool:

@@ -29,9 +29,9 @@ from rarefeat.workflow.run.launch import SERVER
 # From torch._dynamo on, what a first optimizer, figure as PDF, check of a table and native step
 # import.
 PRELOADED = (
-    "torch", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats", "scipy.optimize",
-    "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model", "kornia",
-    "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
+    "torch", "jaxtyping", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats",
+    "scipy.optimize", "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model",
+    "kornia", "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
     "pandera.backends.pandas.builtin_checks", "numba", "scipy.linalg.cython_blas",
 )  # fmt: skip
 # Libraries count their threads when they are loaded, and a fork would lose all but one.
@@ -46,9 +46,8 @@ def start(results: str) -> None:
     """Start a server of a run that ends with this process, and note its socket's name.
 
     Off Linux there is none, nor where a socket cannot have the name, as in a long TMPDIR: jobs then
-    start by themselves.
-
-    It imports nothing before a second job asks: a run of one job pays for no more than its own.
+    start by themselves. It imports nothing before a second job asks: a run of one job pays for no
+    more than its own.
     """
     if sys.platform != "linux":
         return

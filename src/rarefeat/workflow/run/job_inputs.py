@@ -79,7 +79,7 @@ class JobInputs(dict[str, pd.DataFrame]):
     def file(self, folder: str) -> CellFile:
         """Return the file of the job's own cell and seeds, or of its study.
 
-        It must have been made with the config values that both jobs have.
+        Its job must have had the config values of this one, of those that both have.
         """
         job, function = self.job, self.job.files[folder]
         stage = find_stage(function)

@@ -37,7 +37,7 @@ from rarefeat.workflow.run.code_hashes import hash_texts
 from rarefeat.workflow.run.job import Job
 
 PACKAGES = (
-    "rarefeat", "snakemake", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib",
+    "rarefeat", "torch", "numpy", "pandas", "pyarrow", "seaborn", "matplotlib",
     "scipy", "scikit-learn", "kornia", "numba",
 )  # fmt: skip
 INSTRUCTIONS = {
@@ -66,7 +66,7 @@ def machine() -> dict[str, str]:
     flags = set(flags[0].split()) if flags else set()
     best = next((name for name, needed in INSTRUCTIONS.items() if needed <= flags), "default")
     return {
-        "system": platform.platform(),
+        "system": platform.system(),
         "processor": names[0] if names else platform.processor() or platform.machine(),
         "instructions": os.environ.get("ATEN_CPU_CAPABILITY", best),
         "python": platform.python_version(),
@@ -150,20 +150,14 @@ def stale(path: str | Path) -> RarefeatError:
 
 
 def read_product(path: str | Path, tables: Mapping[str, str]) -> pd.DataFrame:
-    """Read a table of the workflow.
+    """Read a table of the workflow, of the job that `tables` has under its name.
 
-    Raises RarefeatError if it is missing, damaged, not what its name says, or of another job than
-    `tables` has under its name.
+    It raises RarefeatError if the file is missing, damaged, or another one than its name says.
     """
     table, origin = read_table_and_origin(path)
     if origin["job"] != tables.get(origin["name"]):
         raise stale(path)
     return table
-
-
-def read_products(paths: Iterable[str | Path], job: Job) -> dict[str, pd.DataFrame]:
-    """Read the tables of a job, by name."""
-    return {Path(path).stem: read_product(path, job.tables) for path in paths}
 
 
 def write_page(path: str | Path, text: str, job: Job) -> None:

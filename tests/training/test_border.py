@@ -6,7 +6,7 @@ import torch
 from conftest import refusal
 from torch import nn
 
-from rarefeat.train.learners import Learner, train_learners
+from rarefeat.training.learners import Learner, train_learners
 from rarefeat.workflow.config.model import Arm
 
 CALLS = []

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rarefeat.model.neurons import absolute_cosines
 from rarefeat.model.randomness import generator
-from rarefeat.train.learners import Learner, Pairs, PairSource, TrainedLearners, draw_pairs
+from rarefeat.training.learners import Learner, Pairs, PairSource, TrainedLearners, draw_pairs
 
 RIDGE = 1e-3
 """Penalty of the ridge regression, in units of the mean variance of an output."""

@@ -253,7 +253,7 @@ def make_kernel(
         and simulator.nu >= simulator.m
     ):
         # numba takes a third of a second to import.
-        from rarefeat.train.native_step import make_native_kernel
+        from rarefeat.training.native_step import make_native_kernel
 
         return make_native_kernel(simulator, scale)
 

@@ -25,7 +25,7 @@ from rarefeat.model.positive_pairs import PairSampler
 from rarefeat.model.randomness import draw, make_generators
 from rarefeat.model.simulators import Simulator, make_simulator, to_device
 from rarefeat.model.sparse_coding import balancing_weights
-from rarefeat.train.step import (
+from rarefeat.training.step import (
     ForwardOutput,
     Gradient,
     Kernel,

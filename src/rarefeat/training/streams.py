@@ -9,7 +9,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from rarefeat.model import stream_names
 from rarefeat.model.randomness import make_generators
-from rarefeat.train.learners import Learner, PairSource
+from rarefeat.training.learners import Learner, PairSource
 from rarefeat.workflow.config.model import Data, Training
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rarefeat.model.sparse_coding import latent_pairs
-from rarefeat.train.data_laws import (
+from rarefeat.training.data_laws import (
     classes,
     correlated,
     magnitudes,

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from rarefeat.train.learners import Learner, PairSource, TrainedLearners, train_learners
-from rarefeat.train.readout import effective_rank, measure_learners, ridge_r2
+from rarefeat.training.learners import Learner, PairSource, TrainedLearners, train_learners
+from rarefeat.training.readout import effective_rank, measure_learners, ridge_r2
 
 
 def seeded() -> torch.Generator:

@@ -25,7 +25,7 @@ from rarefeat.model.batch_invariant import COLUMNS
 from rarefeat.model.contrastive import bias_gradient, probabilities
 from rarefeat.model.randomness import Generators
 from rarefeat.model.simulators import DIVERGED, ReducedSimulator, chi_variables
-from rarefeat.train.native_numerics import (
+from rarefeat.training.native_numerics import (
     KERNEL_OPTIONS,
     draw_streams,
     exponential,
@@ -33,7 +33,7 @@ from rarefeat.train.native_numerics import (
     report_compilation,
     robust_factor,
 )
-from rarefeat.train.step import (
+from rarefeat.training.step import (
     ForwardOutput,
     Gradient,
     Kernel,

@@ -20,8 +20,8 @@ from rarefeat.model.neurons import alignment_metrics, minority_overlap
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.sparse_coding import aggregated_sign
-from rarefeat.train.loop import Change, PairSource, View, train
-from rarefeat.train.step import TrainState, batch_loss
+from rarefeat.training.loop import Change, PairSource, View, train
+from rarefeat.training.step import TrainState, batch_loss
 from rarefeat.workflow.config.model import Arm, Data, Training
 
 MOMENT_WINDOW_STEPS = 100

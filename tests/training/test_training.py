@@ -5,13 +5,13 @@ import torch
 from conftest import refusal
 
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.train.choices import BUILT_IN
-from rarefeat.train.data_laws import DATA_LAWS
-from rarefeat.train.encoders import ENCODERS
-from rarefeat.train.learners import Learner, train_learners
-from rarefeat.train.losses import LOSSES
-from rarefeat.train.optimisers import OPTIMISERS
-from rarefeat.train.pretraining import pretrain
+from rarefeat.training.choices import BUILT_IN
+from rarefeat.training.data_laws import DATA_LAWS
+from rarefeat.training.encoders import ENCODERS
+from rarefeat.training.learners import Learner, train_learners
+from rarefeat.training.losses import LOSSES
+from rarefeat.training.optimisers import OPTIMISERS
+from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm, Views
 
 BY_AUTOGRAD = {"optimiser_options": {"momentum": 0.0}}

@@ -7,7 +7,7 @@ import torch
 from conftest import refusal
 
 from rarefeat.model import contrastive
-from rarefeat.train.losses import (
+from rarefeat.training.losses import (
     LOSSES,
     barlow_twins,
     infonce,

@@ -34,15 +34,15 @@ from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import DirectSimulator, make_simulator, to_device
 from rarefeat.model.sparse_coding import frequencies
 from rarefeat.model.theory import activation_probability
-from rarefeat.train import border
-from rarefeat.train.choices import Choice, bind_options, choice_name, load_choice
-from rarefeat.train.data_laws import DATA_LAWS, paper, spread_over_tokens
-from rarefeat.train.encoders import ENCODERS, neurons_name
-from rarefeat.train.loop import batches
-from rarefeat.train.losses import LOSSES
-from rarefeat.train.optimisers import OPTIMISERS
-from rarefeat.train.pretraining import MOMENT_WINDOW_STEPS, pretrain
-from rarefeat.train.step import end_stage_one
+from rarefeat.training import border
+from rarefeat.training.choices import Choice, bind_options, choice_name, load_choice
+from rarefeat.training.data_laws import DATA_LAWS, paper, spread_over_tokens
+from rarefeat.training.encoders import ENCODERS, neurons_name
+from rarefeat.training.loop import batches
+from rarefeat.training.losses import LOSSES
+from rarefeat.training.optimisers import OPTIMISERS
+from rarefeat.training.pretraining import MOMENT_WINDOW_STEPS, pretrain
+from rarefeat.training.step import end_stage_one
 from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
 from rarefeat.workflow.run.cli_helpers import progress
 

@@ -1,0 +1,85 @@
+"""Params of rules: the settings that a function reads, and the hashes of its code, as texts.
+
+Snakemake compares params one by one, but a list as a whole; so each key of the config is a param of
+its own, and the reason of a job reads `before: 'training.eta=0.1' now: 'training.eta=0.2'`.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow.project import Project
+from rarefeat.workflow.registry import find_stage
+from rarefeat.workflow.run.code_hashes import module_hashes, settings_read
+from rarefeat.workflow.run.job import Job, flat
+
+MOST_TEXTS = 60
+"""Params of a job whose function depends on its wildcards; more texts share them."""
+
+
+def as_workflow_error(function: Callable, *arguments: Any) -> Any:
+    """Return what a function returns; an error of a user's becomes one line of Snakemake's."""
+    try:
+        return function(*arguments)
+    except RarefeatError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def cell_of(wildcards: Any) -> str:
+    """Return the path of the cell of a job; empty where a study has one."""
+    axes = {name: value for name, value in wildcards.items() if name not in ("study", "seeds")}
+    return axes.get("cell") or "/".join(map("=".join, axes.items()))
+
+
+def slots(texts: Callable[[Any], list[str]], number: int) -> list[Callable]:
+    """Return `number` params that share the texts of some wildcards among them."""
+    return [lambda wildcards, i=i: "; ".join(texts(wildcards)[i::number]) for i in range(number)]
+
+
+def code(hashes: Mapping[str, str]) -> list[str]:
+    """Return hashes of code as texts, as `model.contrastive 5f0c2e…`."""
+    return [f"{part} {value}" for part, value in hashes.items()]
+
+
+def stage_params(project: Project, function: str, *names: str) -> list[Any]:
+    """Return the params of a stage that reads the settings with some names, and its code.
+
+    What all cells of all its studies have is a text; what differs is looked up for each job.
+    """
+    stage = find_stage(function)
+    if set(names) != set(read := settings_read(function)):
+        told = ", ".join(names)
+        raise WorkflowError(f"{function} reads {', '.join(read)}, and its params say {told}")
+    texts = as_workflow_error(project.setting_texts, stage)
+    shared = functools.reduce(set.intersection, map(set, texts.values())) if texts else set()
+    own = {key: [text for text in found if text not in shared] for key, found in texts.items()}
+
+    def own_texts(wildcards: Any) -> list[str]:
+        cell, seeds = cell_of(wildcards), wildcards.get("seeds", "")
+        if (wildcards.study, cell) not in own:
+            raise WorkflowError(f"{wildcards.study} has no cell {cell}; see its grid in the config")
+        files = as_workflow_error(project.user_files, wildcards.study, seeds)
+        return own[wildcards.study, cell] + flat(files)
+
+    # Snakemake takes braces for wildcards.
+    constants = [re.sub("[{}]", "|", text) for text in sorted(shared)]
+    hashes = as_workflow_error(module_hashes, *stage.lineage)
+    width = max(map(len, own.values()), default=0) + len(project.image_studies)
+    return [*constants, *code(hashes), *slots(own_texts, width)]
+
+
+def job_params(job: Callable[[Any], Job]) -> list[Callable]:
+    """Return the params of a job whose function depends on its wildcards: all that it is told."""
+    known: dict[tuple, list[str]] = {}
+
+    def texts(wildcards: Any) -> list[str]:
+        if (key := tuple(wildcards)) not in known:
+            found = as_workflow_error(job, wildcards)
+            known[key] = flat(found.config) + code(found.code)
+        return known[key]
+
+    return slots(texts, MOST_TEXTS)
