@@ -16,13 +16,15 @@ def schemas_by_maker() -> dict[str, dict[str, DataFrameSchema]]:
 
     A maker is `chain`, `claims`, or the name of a kind of study.
     """
-    found = {"chain": vars(chain_tables).values(), "claims": vars(claims_tables).values()} | {
-        name: [*vars(kind.load("tables")).values(), *map(load_function, kind.schemas)]
-        for name, kind in kinds().items()
+    modules = {"chain": chain_tables, "claims": claims_tables} | {
+        name: kind.load("tables") for name, kind in kinds().items()
     }
     schemas_of: dict[str, dict[str, DataFrameSchema]] = {}
-    for maker, values in found.items():
-        items = (item for item in values if isinstance(item, DataFrameSchema))
+    for maker, module in modules.items():
+        # What declares a table without pandera has its schema in `schema`.
+        items = [getattr(item, "schema", item) for item in vars(module).values()]
+        items += map(load_function, kinds()[maker].schemas if maker in kinds() else ())
+        items = [item for item in items if isinstance(item, DataFrameSchema)]
         listed = {name for others in schemas_of.values() for name in others}
         schemas_of[maker] = {item.name: item for item in items if item.name not in listed}
     return schemas_of
