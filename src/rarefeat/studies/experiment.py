@@ -68,6 +68,24 @@ def column(
     return Column(meaning, bounds or {}, unit, source, missing, kind)
 
 
+@dataclass(frozen=True)
+class TableColumns:
+    """A table: what a row is, its columns, and those that tell rows apart."""
+
+    name: str
+    rows: str
+    columns: Mapping[str, Column]
+    keys: Sequence[str]
+
+    @cached_property
+    def schema(self) -> "pa.DataFrameSchema":
+        """Its schema, for whoever makes or reads the table; a plan needs none."""
+        from rarefeat.workflow.files import schema
+
+        columns = {name: item.schema() for name, item in self.columns.items()}
+        return schema.schema(self.name, self.rows, columns, list(self.keys))
+
+
 def setting(kind: Any, meaning: str, **bounds: float) -> Any:
     """Declare a key of the config: its type, its meaning and its bounds, as `ge=0`."""
     return kind, Field(description=meaning, **bounds)

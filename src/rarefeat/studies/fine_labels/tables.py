@@ -1,15 +1,13 @@
-"""Schemas of the tables of the study of fine labels."""
+"""Tables of the study of fine labels: their columns, and the means over seeds."""
 
-import pandera.pandas as pa
+from collections.abc import Mapping
 
-from rarefeat.stages.tables import SEED
-from rarefeat.workflow.files.schema import (
-    at_least,
-    column,
-    format_descriptions,
-    metric_descriptions,
-    schema,
-)
+import pandas as pd
+from pandera.pandas import DataFrameSchema
+
+from rarefeat.statistics import UNBOUNDED, student_interval
+from rarefeat.studies.experiment import SEED, SHARE, SIZE, Column, TableColumns, column
+from rarefeat.workflow.files.schema import format_descriptions, metric_descriptions
 
 PAPER = "hong_fine_grained_labels"
 OFF_DIAGONAL = (
@@ -52,168 +50,6 @@ COMPARED = metric_descriptions(
     common_decrement_difference="difference of logarithms of means",
     subclass_decrement_difference="difference of logarithms of means",
 )
-KEYS = {
-    "k": column(
-        "int64",
-        at_least(1),
-        unit="subclasses",
-        description="subclasses of a superclass",
-        source=f"{PAPER}, 4.1",
-    ),
-    "labels": column(
-        str,
-        None,
-        unit="",
-        description="kind and number of the classes of a superclass; subclass-1 coarse, subclass-k"
-        " fine",
-    ),
-}
-S_DAG = column(
-    float,
-    at_least(0),
-    unit="patches",
-    description="expected distracting patches of a hard sample",
-    source=f"{PAPER}, 4.2",
-)
-SHARE = pa.Check.in_range(0, 1)
-ERRORS = schema(
-    "fine_labels_errors",
-    "a row per (k, labels, s_dag, seed, metric): metrics at the end of training; s_dag is the"
-    " primary one for metrics that do not depend on it",
-    KEYS
-    | {"s_dag": S_DAG}
-    | SEED
-    | {
-        "metric": column(
-            str, pa.Check.isin(METRICS), unit="", description=format_descriptions(METRICS)
-        ),
-        "value": column(
-            float, None, unit="of the metric", description="value of the metric", nullable=True
-        ),
-    },
-    unique=["k", "labels", "s_dag", "seed", "metric"],
-)
-SUMMARY = schema(
-    "fine_labels_summary",
-    "means of fine_labels_errors, a row per (k, labels, s_dag, metric)",
-    KEYS
-    | {
-        "s_dag": S_DAG,
-        "metric": column(
-            str, pa.Check.isin(METRICS), unit="", description="metric of fine_labels_errors"
-        ),
-        "mean": column(
-            float, None, unit="of the metric", description="mean over seeds", nullable=True
-        ),
-        "sd": column(
-            float,
-            None,
-            unit="of the metric",
-            description="standard deviation over seeds",
-            nullable=True,
-        ),
-        "ci_low": column(
-            float,
-            None,
-            unit="of the metric",
-            description="lower end of the 95 % interval of the mean (Student)",
-            nullable=True,
-        ),
-        "ci_high": column(
-            float, None, unit="of the metric", description="upper end", nullable=True
-        ),
-        "n": column("int64", at_least(0), unit="replicas", description="seeds with a value"),
-    },
-    unique=["k", "labels", "s_dag", "metric"],
-)
-TRAJECTORIES = schema(
-    "fine_labels_trajectories",
-    "a row per (k, labels, seed, step)",
-    KEYS
-    | SEED
-    | {
-        "step": column(
-            "int64",
-            at_least(0),
-            unit="steps",
-            description="training step t; values are of the state before it",
-        ),
-        "common_displacement": column(
-            float,
-            None,
-            unit="1",
-            description="mean displacement A of common detectors",
-            source=f"{PAPER}, Lemma E.2",
-        ),
-        "subclass_displacement": column(
-            float, None, unit="1", description="mean of subclass detectors"
-        ),
-        "common_decrement": column(
-            float,
-            None,
-            unit="1",
-            description="mean bias decrement B of common detectors",
-            source=f"{PAPER}, eq. (18)",
-        ),
-        "subclass_decrement": column(
-            float, None, unit="1", description="mean of subclass detectors"
-        ),
-        "loss": column(float, at_least(0), unit="nat", description="cross-entropy of the batch"),
-        "response": column(float, at_least(0), unit="1", description="largest head on the batch"),
-    },
-    unique=["k", "labels", "seed", "step"],
-)
-HEADS = schema(
-    "fine_labels_heads",
-    "a row per (k, labels, features, seed, penalty, hard_share): linear heads for the superclass",
-    KEYS
-    | {
-        "features": column(
-            str,
-            pa.Check.isin(["detectors", "patch sums"]),
-            unit="",
-            description="inputs of the head: all neurons; or the sum of the patches, on samples of"
-            " `noise`",
-            source=f"{PAPER}, B.2",
-        )
-    }
-    | SEED
-    | {
-        "penalty": column(
-            float,
-            at_least(0),
-            unit="1",
-            description="penalty of |head|^2, over the summed variance of the features",
-        ),
-        "hard_share": column(
-            float, SHARE, unit="1", description="fraction of hard samples that it is fitted on"
-        ),
-        "easy": column(float, SHARE, unit="1", description="error on easy samples"),
-        "hard": column(
-            float,
-            SHARE,
-            unit="1",
-            description="error on hard samples; null for patch sums",
-            nullable=True,
-        ),
-    },
-    unique=["k", "labels", "features", "seed", "penalty", "hard_share"],
-)
-SIMULATORS = schema(
-    "fine_labels_simulators",
-    "a row per (k, labels, seed, metric): the direct simulator in comparison with the scalar one",
-    KEYS
-    | SEED
-    | {
-        "metric": column(
-            str, pa.Check.isin(COMPARED), unit="", description=format_descriptions(COMPARED)
-        ),
-        "value": column(
-            float, None, unit="of the metric", description="value of the metric", nullable=True
-        ),
-    },
-    unique=["k", "labels", "seed", "metric"],
-)
 ENCODED = metric_descriptions(
     pure_common="fraction of neurons with |cos| above 0.9 to a common feature",
     pure_subclass="fraction of neurons with |cos| above 0.9 to a subclass feature",
@@ -226,126 +62,197 @@ ENCODED = metric_descriptions(
     within_superclass="mean cosine across the subclasses of a superclass",
     across="mean cosine across superclasses",
 )
-PAIRED = {
-    "k": KEYS["k"],
-    "pair": column(
-        str,
-        pa.Check.isin(["views", "subclass", "superclass"]),
-        unit="",
-        description="kind of positive pair",
-    ),
-    "arm": column(
-        str,
-        None,
-        unit="",
-        description="mask of the logits, its pruning ratio, and the bias if there is one",
-    ),
-}
-CROSSING = schema(
-    "fine_labels_crossing",
-    "a row per (k, pair, arm, seed, metric): contrastive encoders on the same data",
-    PAIRED
-    | SEED
-    | {
-        "metric": column(
-            str, pa.Check.isin(ENCODED), unit="", description=format_descriptions(ENCODED)
-        ),
-        "value": column(
-            float, None, unit="of the metric", description="value of the metric", nullable=True
-        ),
-    },
-    unique=["k", "pair", "arm", "seed", "metric"],
-)
-CROSSING_HEADS = schema(
-    "fine_labels_crossing_heads",
-    "a row per (k, pair, arm, seed, penalty, hard_share): linear heads for the superclass on the"
-    " embeddings",
-    PAIRED
-    | SEED
-    | {
-        "penalty": HEADS.columns["penalty"],
-        "hard_share": HEADS.columns["hard_share"],
-        "easy": HEADS.columns["easy"],
-        "hard": column(float, SHARE, unit="1", description="error on hard samples"),
-    },
-    unique=["k", "pair", "arm", "seed", "penalty", "hard_share"],
-)
 READOUTS = metric_descriptions(
     finetuned="all weights trained on the superclasses",
     probe="a linear probe of frozen features",
     once="labels `coarse` alone, before fine-tuning, by which the superclasses are trained twice",
 )
-ERROR = {"unit": "1", "source": f"{PAPER}, Table 1"}
-POINT = {
-    "superclass": column(
-        str, None, unit="", description="level of the hierarchy that is the coarse task"
-    ),
-    "labels": column(
-        str, None, unit="", description="kind of labels in pretraining, and their number or level"
-    ),
+
+
+def name_column(meaning: str | Mapping[str, str]) -> Column:
+    """Declare a column of names, of one meaning or of a meaning each."""
+    text = meaning if isinstance(meaning, str) else format_descriptions(meaning)
+    return column(text, unit="", kind=str)
+
+
+def means(unit: str, **options: str) -> dict[str, Column]:
+    """Declare the columns of means over seeds."""
+    one = {"unit": unit, "missing": True, **options}
+    return {
+        "mean": column("mean over seeds", **one),
+        "sd": column("standard deviation over seeds", **one),
+        "ci_low": column("lower end of the 95 % interval of the mean (Student)", **one),
+        "ci_high": column("upper end", **one),
+        "n": column("seeds with a value", SIZE, "replicas", kind=int),
+    }
+
+
+def table(
+    name: str, keys: Mapping[str, Column], columns: Mapping[str, Column], about: str
+) -> DataFrameSchema:
+    """Return the schema of a table."""
+    rows = f"a row per ({', '.join(keys)}): {about}"
+    return TableColumns(name, rows, {**keys, **columns}, list(keys)).schema
+
+
+SUBCLASSES = {
+    "k": column("subclasses of a superclass", {"ge": 1}, "subclasses", f"{PAPER}, 4.1", kind=int)
 }
-READ = {
-    "epoch": column(
-        "int64",
-        at_least(1),
-        unit="epochs",
-        description="epochs of pretraining",
-        source=f"{PAPER}, Table 2",
-    ),
-    "readout": column(
-        str, pa.Check.isin(READOUTS), unit="", description=format_descriptions(READOUTS)
-    ),
+NETWORK = SUBCLASSES | {
+    "labels": name_column(
+        "kind and number of the classes of a superclass; subclass-1 coarse, subclass-k fine"
+    )
 }
-SWEEP = schema(
+S_DAG = {
+    "s_dag": column(
+        "expected distracting patches of a hard sample", SIZE, "patches", f"{PAPER}, 4.2"
+    )
+}
+ENCODER = SUBCLASSES | {
+    "pair": name_column("kind of positive pair: views, subclass or superclass"),
+    "arm": name_column("mask of the logits, its pruning ratio, and the bias if there is one"),
+}
+VALUE = {"value": column("value of the metric", unit="of the metric", missing=True)}
+OWN_SEED = {"seed": SEED}
+HEAD = {
+    "penalty": column("penalty of |head|^2, over the summed variance of the features", SIZE),
+    "hard_share": column("fraction of hard samples that it is fitted on", SHARE),
+}
+HEAD_ERRORS = {
+    "easy": column("error on easy samples", SHARE),
+    "hard": column("error on hard samples; null for patch sums", SHARE, missing=True),
+}
+ERRORS = table(
+    "fine_labels_errors",
+    NETWORK | S_DAG | OWN_SEED | {"metric": name_column(METRICS)},
+    VALUE,
+    "metrics at the end of training; s_dag is the primary one for metrics that do not depend on it",
+)
+SUMMARY = table(
+    "fine_labels_summary",
+    NETWORK | S_DAG | {"metric": name_column("metric of fine_labels_errors")},
+    means("of the metric"),
+    "means of fine_labels_errors",
+)
+TRAJECTORIES = table(
+    "fine_labels_trajectories",
+    NETWORK
+    | OWN_SEED
+    | {"step": column("training step t, the state before it", SIZE, "steps", kind=int)},
+    {
+        "common_displacement": column(
+            "mean displacement A of common detectors", source=f"{PAPER}, Lemma E.2"
+        ),
+        "subclass_displacement": column("mean of subclass detectors"),
+        "common_decrement": column(
+            "mean bias decrement B of common detectors", source=f"{PAPER}, eq. (18)"
+        ),
+        "subclass_decrement": column("mean of subclass detectors"),
+        "loss": column("cross-entropy of the batch", SIZE, "nat"),
+        "response": column("largest head on the batch", SIZE),
+    },
+    "growth of detectors",
+)
+FEATURES = {
+    "detectors": "all neurons",
+    "patch sums": "sum of the patches, of samples of `noise` (B.2)",
+}
+HEADS = table(
+    "fine_labels_heads",
+    NETWORK | {"features": name_column(FEATURES)} | OWN_SEED | HEAD,
+    HEAD_ERRORS,
+    "linear heads for the superclass",
+)
+SIMULATORS = table(
+    "fine_labels_simulators",
+    NETWORK | OWN_SEED | {"metric": name_column(COMPARED)},
+    VALUE,
+    "the direct simulator in comparison with the scalar one",
+)
+CROSSING = table(
+    "fine_labels_crossing",
+    ENCODER | OWN_SEED | {"metric": name_column(ENCODED)},
+    VALUE,
+    "contrastive encoders on the same data",
+)
+CROSSING_HEADS = table(
+    "fine_labels_crossing_heads",
+    ENCODER | OWN_SEED | HEAD,
+    HEAD_ERRORS,
+    "linear heads for the superclass on the embeddings",
+)
+TASK = {
+    "superclass": name_column("level of the hierarchy that is the coarse task"),
+    "labels": name_column("kind of labels in pretraining, and their number or level"),
+    "epoch": column("epochs of pretraining", {"ge": 1}, "epochs", f"{PAPER}, Table 2", kind=int),
+    "readout": name_column(READOUTS),
+}
+CLASSES = column("number G of classes in pretraining", {"ge": 2}, "classes", kind=int)
+ERROR = {"source": f"{PAPER}, Table 1"}
+SWEEP = table(
     "{study}_errors",
-    "a row per (superclass, labels, epoch, readout, seed) of a granularity sweep",
-    POINT
-    | READ
-    | SEED
-    | {
-        "classes": column(
-            "int64", at_least(2), unit="classes", description="number G of classes in pretraining"
-        ),
-        "error": column(
-            float,
-            SHARE,
-            description="fraction of validation images with a wrong superclass",
-            **ERROR,
-        ),
+    TASK | OWN_SEED,
+    {
+        "classes": CLASSES,
+        "error": column("fraction of validation images with a wrong superclass", SHARE, **ERROR),
     },
-    unique=["superclass", "labels", "epoch", "readout", "seed"],
+    "validation errors of a granularity sweep",
 )
-SWEEP_SUMMARY = schema(
+SWEEP_SUMMARY = table(
     "{study}_summary",
-    "means over seeds, a row per (superclass, labels, epoch, readout)",
-    POINT
-    | READ
+    TASK,
+    {"classes": CLASSES._replace(meaning="mean of G", kind=float)}
+    | means("1", **ERROR)
     | {
-        "classes": column(float, at_least(2), unit="classes", description="mean of G"),
-        "mean": column(float, SHARE, description="mean error over seeds", **ERROR),
-        "sd": column(
-            float, at_least(0), unit="1", description="standard deviation over seeds", nullable=True
-        ),
-        "ci_low": column(
-            float,
-            None,
-            unit="1",
-            description="lower end of the 95 % interval of the mean (Student)",
-            nullable=True,
-        ),
-        "ci_high": column(float, None, unit="1", description="upper end", nullable=True),
-        "n": column("int64", at_least(1), unit="replicas", description="seeds"),
-        "paired_difference": column(
-            float, None, unit="1", description="mean over seeds of the error minus that of `coarse`"
-        ),
-        "paired_ci_low": column(
-            float,
-            None,
-            unit="1",
-            description="lower end of its 95 % interval (Student)",
-            nullable=True,
-        ),
-        "paired_ci_high": column(float, None, unit="1", description="upper end", nullable=True),
+        "paired_difference": column("mean over seeds of the error minus that of `coarse`"),
+        "paired_ci_low": column("lower end of its 95 % interval (Student)", missing=True),
+        "paired_ci_high": column("upper end", missing=True),
     },
-    unique=["superclass", "labels", "epoch", "readout"],
+    "means over seeds",
 )
+RANGES = {
+    **dict.fromkeys((name for name in METRICS if "error" in name), (0, 1)),
+    **dict.fromkeys(("easy", "hard", "pruned", "pure_common", "pure_subclass", "error"), (0, 1)),
+    **dict.fromkeys(("within_subclass", "within_superclass", "across", "difference"), (-1, 1)),
+}
+"""Range of each quantity that has one, to which intervals are clipped."""
+BASELINE = "coarse"
+
+
+def mean_by(rows: pd.DataFrame, keys: list[str], name: str = "value") -> pd.DataFrame:
+    """Return mean, standard deviation, 95 % interval and n of a column, by group; `value` is of the
+    quantity that the last key names.
+    """
+    found = []
+    for key, group in rows.groupby(keys):
+        inside = RANGES.get(key[-1] if name == "value" else name, UNBOUNDED)
+        found.append((*key, *student_interval(group[name].to_numpy(), inside=inside)))
+    return pd.DataFrame(found, columns=[*keys, *means("")])
+
+
+def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the means of the errors of all networks over seeds."""
+    (errors,) = tables.values()
+    return mean_by(errors, [*NETWORK, *S_DAG, "metric"])
+
+
+def subtract_baseline(table: pd.DataFrame) -> pd.Series:
+    """Return the error minus the baseline's at the same seed, coarse task, checkpoint and readout,
+    in the order of the rows.
+    """
+    keys = ["superclass", "epoch", "readout", "seed"]
+    baseline = table[table["labels"] == BASELINE].set_index(keys)["error"]
+    return table["error"] - baseline.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy()
+
+
+def sweep_summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return means over seeds of the errors of a sweep, and of differences to the baseline."""
+    (errors,) = tables.values()
+    errors = errors.assign(difference=subtract_baseline(errors))
+    paired = mean_by(errors, list(TASK), "difference")
+    return mean_by(errors, list(TASK), "error").assign(
+        classes=errors.groupby(list(TASK))["classes"].mean().to_numpy(),
+        paired_difference=paired["mean"],
+        paired_ci_low=paired["ci_low"],
+        paired_ci_high=paired["ci_high"],
+    )

@@ -1,0 +1,291 @@
+"""Networks of one k and one kind of labels: trained by the scalar simulator, then measured.
+
+Purposes of the random streams, in the namespace `data.DRAWS`: detectors LABEL, batches, labels
+LABEL, fine-tuning; easy tests, hard tests, easy probe, hard probe; and on noisy samples linear
+train, linear test, each also with noise, network in noise, noise on patches.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.studies.fine_labels import metrics, scalar_simulator, theory
+from rarefeat.studies.fine_labels.config import (
+    COARSE,
+    Detectors,
+    EasyData,
+    HierarchicalData,
+    Labels,
+    Learner,
+    LinearHeadSettings,
+    Noise,
+    fine,
+)
+from rarefeat.studies.fine_labels.data import (
+    SAMPLERS,
+    batches,
+    draw_easy,
+    own_features,
+    streams,
+    superclasses,
+)
+from rarefeat.studies.fine_labels.scalar_simulator import DetectorHistory, DetectorState
+from rarefeat.workflow.run.job_inputs import CellFile, JobInputs
+
+CHANGES = ("displacement", "decrement")
+"""Tensors of a state that training changes."""
+
+
+class TrainedReplicas(NamedTuple):
+    """Trained networks of one k and one kind of labels, one replica for each seed."""
+
+    labels: Labels
+    k: int
+    seeds: list[int]
+    trained: DetectorState
+    history: DetectorHistory
+    tuned: DetectorState | None = None
+    """State after fine-tuning on the superclasses, for fine labels."""
+
+    @property
+    def classes(self) -> int:
+        """Number G of classes; the batch size if every sample is a class."""
+        return self.trained.detectors.shape[1]
+
+    @property
+    def superclass(self) -> Int[Tensor, " G"] | None:
+        """Superclass of each class."""
+        return superclasses(self.labels, self.k, self.classes)
+
+    @property
+    def features(self) -> Bool[Tensor, "G F"]:
+        """Features that samples of each class hold."""
+        return own_features(self.labels, self.k, self.classes)
+
+
+def train(
+    data: EasyData, learner: Learner, detectors: Detectors, labels: Labels, seeds: list[int],
+    finetuning: int = 0,
+) -> TrainedReplicas:  # fmt: skip
+    """Train on T fresh batches, the same samples for all labels; then fine-tune for some steps."""
+    T, N, sigma_0 = detectors.T, learner.N, learner.sigma_0
+    own = [streams(f"{name} {labels.label}", seeds) for name in ("detectors", "labels")]
+    classes = labels.classes(data.k, N)
+    initial = scalar_simulator.initialise(classes, data, detectors, sigma_0, own[0])
+    fresh = batches(data, labels, N, T, streams("batches", seeds), own[1])
+    record = sorted({*log_spaced(T), T // 16, T // 4, T - 1} - {T})
+    ends = scalar_simulator.train(initial, data, learner, fresh, record)
+    replicas = TrainedReplicas(labels, data.k, seeds, *ends)
+    if not finetuning:
+        return replicas
+    return replicas._replace(tuned=fine_tune(replicas, data, learner, finetuning))
+
+
+def fine_tune(replicas: TrainedReplicas, data: EasyData, learner: Learner, T: int) -> DetectorState:
+    """Train Fhat on the superclasses by the maximum rule (G.4)."""
+    truth = metrics.truth(data.k, learner.N).expand(len(replicas.seeds), -1)
+    # Coarse labels take no random numbers.
+    samples = batches(data, COARSE, learner.N, T, streams("fine-tuning", replicas.seeds), [])
+    fresh = ((patches, truth) for patches, _ in samples)
+    start, superclass = replicas.trained, replicas.superclass
+    return scalar_simulator.train(start, data, learner, fresh, [0], tune=superclass)[0]
+
+
+def tensors_of(replicas: TrainedReplicas) -> dict[str, Tensor]:
+    """Return the tensors of a file: initial detectors, their changes, and the history."""
+    ends = {"trained": replicas.trained, "tuned": replicas.tuned}
+    tensors = {name: getattr(replicas.trained, name) for name in ("detectors", "initial")}
+    tensors |= {
+        f"{end}/{name}": getattr(state, name)
+        for end, state in ends.items()
+        if state is not None
+        for name in CHANGES
+    }
+    return tensors | {f"history/{name}": x for name, x in replicas.history._asdict().items()}
+
+
+def read_replicas(
+    file: CellFile, labels: Labels, k: int, threshold: float, tuned: bool
+) -> TrainedReplicas:
+    """Return the trained networks of a file."""
+
+    def state(end: str) -> DetectorState:
+        names = ("detectors", "initial", *(f"{end}/{name}" for name in CHANGES))
+        return DetectorState(*file.tensors(*names), threshold)
+
+    history = file.tensors(*(f"history/{name}" for name in DetectorHistory._fields))
+    ends = state("trained"), DetectorHistory(*history), state("tuned") if tuned else None
+    return TrainedReplicas(labels, k, file.seeds, *ends)
+
+
+def train_detectors(
+    cell: dict, seeds: list[int], data: EasyData, learner: Learner, detectors: Detectors,
+    finetuning: int,
+) -> dict[str, Tensor]:  # fmt: skip
+    """Return the trained detectors of one k and one kind of labels."""
+    labels = Labels.named(cell["labels"])
+    return tensors_of(train(data, learner, detectors, labels, seeds, finetuning))
+
+
+def rows_by_seed(seeds: list[int], keys: dict, values: Float[Tensor, " S"]) -> list[dict]:
+    """Return a row for each replica."""
+    pairs = zip(seeds, values.tolist(), strict=True)
+    return [{**keys, "seed": seed, "value": value} for seed, value in pairs]
+
+
+def error_rows(
+    replicas: TrainedReplicas, hierarchy: HierarchicalData, kappa_b: float, tests: int,
+    s_dag: list[float],
+) -> list[dict]:  # fmt: skip
+    """Return growth and, if every class has a superclass, errors by the maximum rule."""
+    values_of = {(name, hierarchy.s_dag): values for name, values in growth(replicas).items()}
+    if replicas.superclass is not None:
+        values_of |= errors(replicas, hierarchy, kappa_b, tests, s_dag)
+    return [
+        row
+        for (name, s), values in values_of.items()
+        for row in rows_by_seed(replicas.seeds, {"s_dag": s, "metric": name}, values)
+    ]
+
+
+def errors(
+    replicas: TrainedReplicas, hierarchy: HierarchicalData, kappa_b: float, tests: int,
+    s_dag: list[float],
+) -> dict[tuple[str, float], Float[Tensor, " S"]]:  # fmt: skip
+    """Compute errors on easy samples and, for every s_dag, on hard samples."""
+    k, superclass, primary = replicas.k, replicas.superclass, hierarchy.s_dag
+    trained, tuned = replicas.trained, replicas.tuned
+
+    def score(kind: str, data: HierarchicalData, state: DetectorState) -> Float[Tensor, "S n G"]:
+        generators = streams(f"{kind} tests", replicas.seeds)
+        return scalar_simulator.scores(state, SAMPLERS[kind](data, tests, generators))
+
+    def error(kind: str, data: HierarchicalData, state: DetectorState) -> Float[Tensor, " S"]:
+        return metrics.superclass_error(score(kind, data, state), superclass, k)
+
+    scores = score("easy", hierarchy, trained)
+    values = {("easy_error", primary): metrics.superclass_error(scores, superclass, k)}
+    if replicas.labels == fine(k):
+        values["easy_subclass_error", primary] = metrics.fine_error(scores, k)
+    for s in s_dag:
+        data = hierarchy.at(s_dag=s)
+        R = theory.distraction(data, kappa_b)
+        values["hard_error", s] = error("hard", data, trained)
+        values["predicted_hard_error", s] = metrics.predicted_hard_error(trained, data, superclass)
+        values["R", s] = torch.full((len(replicas.seeds),), R)
+    if tuned is not None:
+        change = metrics.smallest_change(trained, tuned, replicas.features)
+        values["tuning_smallest_change", primary] = change
+        for kind in SAMPLERS:
+            values[f"tuned_{kind}_error", primary] = error(kind, hierarchy, tuned)
+    return values
+
+
+def growth(replicas: TrainedReplicas) -> dict[str, Float[Tensor, " S"]]:
+    """Compute ratios and shape of growth, numbers of detectors, and biases."""
+    features, history, end = replicas.features, replicas.history, replicas.trained
+    row_of = {t: i for i, t in enumerate(history.steps.tolist())}
+    T = max(row_of) + 1
+    ratios = metrics.growth_ratio(history.displacement[1:], end.detectors, features)
+    common = metrics.on_diagonal(history.displacement, features)[0].mean(-1)
+    # Logarithmic growth is the same for every factor of four in t.
+    late = common[row_of[T - 1]] - common[row_of[T // 4]]
+    early = common[row_of[T // 4]] - common[row_of[T // 16]]
+    bias = metrics.bias_over_displacement(end, features)
+    return {
+        "loss": history.loss[-1],
+        "first_ratio": ratios[0],
+        "ratio": metrics.growth_ratio(end.displacement, end.detectors, features),
+        "largest_ratio": ratios.amax(0),
+        "late_over_early_growth": late / early,
+        "bias_over_common": bias[0],
+        "bias_over_subclass": bias[1],
+        "smallest_detectors": metrics.smallest_detectors(end, features),
+        "off_diagonal_growth": metrics.off_diagonal_growth(end, features) / end.threshold,
+    }
+
+
+def trajectory_rows(replicas: TrainedReplicas) -> list[dict]:
+    """Return mean displacement and bias decrement of common and of subclass detectors, loss and
+    largest response, by recorded step and seed.
+    """
+    history = replicas.history
+    columns = {"loss": history.loss, "response": history.response}
+    for name in CHANGES:
+        common, subclass = metrics.on_diagonal(getattr(history, name), replicas.features)
+        columns |= {f"common_{name}": common.mean(-1), f"subclass_{name}": subclass.mean(-1)}
+    return [
+        {"step": t, "seed": seed} | {name: values[i, s].item() for name, values in columns.items()}
+        for i, t in enumerate(history.steps.tolist())
+        for s, seed in enumerate(replicas.seeds)
+    ]
+
+
+def head_rows(
+    replicas: TrainedReplicas, hierarchy: HierarchicalData, heads: LinearHeadSettings, tests: int
+) -> list[dict]:
+    """Return errors of linear heads on the frozen detectors."""
+    samples = [
+        sampler(hierarchy, size, streams(f"{kind} {purpose}", replicas.seeds))
+        for purpose, size in (("probe", heads.samples), ("tests", tests))
+        for kind, sampler in SAMPLERS.items()
+    ]
+    rows = []
+    for s, seed in enumerate(replicas.seeds):
+        inputs = [
+            scalar_simulator.head_inputs(replicas.trained.row(s), patches.row(s))[0]
+            for patches in samples
+        ]
+        errors = metrics.probe_errors(
+            inputs[:2], inputs[2:], hierarchy.k, heads.ridge, heads.hard_share
+        )
+        rows += [{"features": "detectors", "seed": seed, **row} for row in errors]
+    return rows
+
+
+def noise_rows(
+    replicas: TrainedReplicas, hierarchy: HierarchicalData, noise: Noise, ridge: list[float]
+) -> tuple[list[dict], list[dict]]:
+    """Return errors of the networks, and of a linear model on summed patches, in noise (B.2)."""
+    data = hierarchy.easy.at(P=noise.P, sigma_zeta=noise.sigma_zeta)
+    k, heads, network = data.k, [], []
+    signs = metrics.signs(k, noise.samples)
+    for s, seed in enumerate(replicas.seeds):
+        fit, test = (
+            metrics.patch_sums(
+                data,
+                draw_easy(data, noise.samples, streams(f"linear {purpose}", [seed])),
+                streams(f"linear {purpose} noise", [seed]),
+            )[0]
+            for purpose in ("train", "test")
+        )
+        samples = draw_easy(data, noise.tests, streams("network in noise", [seed]))
+        rest = streams("noise on patches", [seed])
+        scores = metrics.scores_in_noise(replicas.trained.row(s), data, samples, rest)
+        network.append(metrics.superclass_error(scores, replicas.superclass, k))
+        for penalty, head in zip(ridge, metrics.ridge_heads(fit, signs, ridge), strict=True):
+            keys = {"features": "patch sums", "seed": seed, "penalty": penalty, "hard_share": 0.0}
+            heads.append({**keys, "easy": metrics.head_error(head, test, signs)})
+    keys = {"s_dag": hierarchy.s_dag, "metric": "error_in_noise"}
+    return rows_by_seed(replicas.seeds, keys, torch.cat(network)), heads
+
+
+def measure_detectors(
+    inputs: JobInputs, cell: dict, hierarchy: HierarchicalData, learner: Learner,
+    detectors: Detectors, finetuning: int, s_dag: list[float], tests: int,
+    heads: LinearHeadSettings, noise: Noise | None,
+) -> tuple[list[dict], ...]:  # fmt: skip
+    """Return rows of errors, trajectories and linear heads of one k and one kind of labels."""
+    labels, threshold = Labels.named(cell["labels"]), learner.sigma_0 * detectors.threshold
+    file = inputs.file("detectors")
+    replicas = read_replicas(file, labels, hierarchy.k, threshold, finetuning > 0)
+    network = error_rows(replicas, hierarchy, learner.kappa_b, tests, s_dag)
+    linear = head_rows(replicas, hierarchy, heads, tests)
+    if noise:
+        in_noise = noise_rows(replicas, hierarchy, noise, heads.ridge)
+        network, linear = network + in_noise[0], linear + in_noise[1]
+    tables = network, trajectory_rows(replicas), linear
+    return tuple([{**cell, **row} for row in rows] for rows in tables)
