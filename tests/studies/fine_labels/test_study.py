@@ -131,8 +131,8 @@ def test_fine_labels_learn_subclasses():
     found = {}
     for labels in (COARSE, fine(4), Labels(kind="random", ids=4)):
         replicas = networks.train(data, own, DETECTORS, labels, [0, 1])
-        rows = pd.DataFrame(networks.error_rows(replicas, data, own.kappa_b, 400, [10.0]))
-        found[labels.label] = rows.groupby("metric")["value"].mean()
+        errors = networks.errors(replicas, data, own.kappa_b, 400, [10.0])
+        found[labels.label] = {name: values.mean() for (name, _), values in errors.items()}
     assert all(errors["easy_error"] < 0.01 for errors in found.values())
     assert found["subclass-4"]["hard_error"] < 0.05
     assert found["subclass-1"]["hard_error"] > 0.3

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import lambertw
 from scipy.stats import norm
 
+from rarefeat.model import linear_probe
 from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels import metrics, scalar_simulator, theory
 from rarefeat.studies.fine_labels.config import COARSE, fine
@@ -209,8 +210,8 @@ def test_errors_count_ties():
 def test_ridge_heads_are_scale_invariant(scale, penalty, seed):
     x = torch.randn(40, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     y = x[:, 0].sign()
-    [(head, intercept)] = metrics.ridge_heads(x, y, [penalty])
-    [(scaled, same)] = metrics.ridge_heads(scale * x, y, [penalty])
+    [(head, intercept)] = linear_probe.ridge_heads(x, y, [penalty])
+    [(scaled, same)] = linear_probe.ridge_heads(scale * x, y, [penalty])
     torch.testing.assert_close(scale * scaled, head)
     torch.testing.assert_close(same, intercept)
     # The gradient of the objective vanishes.
@@ -228,7 +229,7 @@ def test_head_inputs_group_equal_neurons():
     answers = next(scalar_simulator.detector_outputs(state, samples)).flatten(1)
     neurons = answers.repeat_interleave(3, 1)
     y = metrics.signs(2, 80)
-    [(a, i)], [(b, j)] = (metrics.ridge_heads(x, y, [0.1]) for x in (grouped, neurons))
+    [(a, i)], [(b, j)] = (linear_probe.ridge_heads(x, y, [0.1]) for x in (grouped, neurons))
     torch.testing.assert_close(grouped @ a + i, neurons @ b + j)
     scores = scalar_simulator.scores(state, samples)[0]
     torch.testing.assert_close(scores, (answers.unflatten(1, (-1, 2)) * 3).sum(1))
@@ -241,8 +242,8 @@ def test_linear_model_on_patch_sums_fails_in_noise():
         metrics.patch_sums(data, D.draw_easy(data, n, draws(p)), draws(p + " noise"))[0]
         for p in ("train", "test")
     )
-    [head] = metrics.ridge_heads(train, metrics.signs(1, n), [1e-2])
-    linear = metrics.head_error(head, test, metrics.signs(1, n))
+    [head] = linear_probe.ridge_heads(train, metrics.signs(1, n), [1e-2])
+    linear = linear_probe.sign_error(head, test, metrics.signs(1, n))
     state = equal_detectors(COARSE, data, learner())
     state = state._replace(displacement=torch.tensor([[[1.0, -1, 1, -1], [-1, 1, -1, 1]]]).double())
     state = state._replace(decrement=state.displacement.abs() / 8)
@@ -271,7 +272,7 @@ def test_best_linear_model_on_sums():
 
     def error(weight):
         head = sides * torch.tensor([1.0] * 2 + [weight] * 6).double()
-        return metrics.head_error((head, torch.tensor(0.0)), sums, metrics.signs(3, n))
+        return linear_probe.sign_error((head, torch.tensor(0.0)), sums, metrics.signs(3, n))
 
     best = error(1 / 3)
     expected = norm.sf(data.s_star / deviation * ((1 + 1 / data.k) / 2) ** 0.5)

@@ -22,11 +22,9 @@ class EasyData(Section):
     k: int = Field(ge=1, description="subclasses k_+ = k_- of a superclass")
     P: int = Field(ge=2, description="patches P of a sample")
     s_star: float = Field(
-        gt=0, description="expected patches s* with the common feature; as many with the subclass's"
+        gt=0, description="expected patches s* of the common feature, and of the subclass's"
     )
-    iota: float = Field(
-        ge=0, lt=0.5, description="alpha^2 of a feature patch is uniform in [1 - iota, 1 + iota]"
-    )
+    iota: float = Field(ge=0, lt=0.5, description="alpha^2 is uniform in [1 - iota, 1 + iota]")
     sigma_zeta: float = Field(ge=0, description="standard deviation of a patch's noise, by entry")
 
     @model_validator(mode="after")

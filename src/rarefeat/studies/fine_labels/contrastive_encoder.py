@@ -161,9 +161,7 @@ def train(
     data: HierarchicalData, training: ContrastiveSettings, pair: Pair, arms: list[CrossingArm],
     seeds: list[int],
 ) -> dict[str, ContrastiveEncoder]:  # fmt: skip
-    """Train all arms on the same fresh easy samples, by eq. (1)-(5) and Algorithm 1, with masks on
-    the logits alone (eq. 5).
-    """
+    """Train all arms on the same easy samples, by Algorithm 1 with masks on the logits (eq. 5)."""
     source, recorder = CrossingSource(data, training, pair, seeds), LastStep(training)
     own = [LogitMask(arm, data.d) for arm in arms]
     loop.train(source, training, own, recorder, training.bias_from, look_at_end=False)
@@ -212,9 +210,7 @@ def measure_arm(
     data: HierarchicalData, encoder: ContrastiveEncoder, seed: int, tests: int,
     heads: LinearHeadSettings,
 ) -> tuple[list[dict], list[dict]]:  # fmt: skip
-    """Return metrics and linear heads of one arm of one replica, on the samples of the supervised
-    networks.
-    """
+    """Return metrics and heads of an arm of a replica, on the samples of supervised networks."""
     embeddings = {}
     for purpose, size in {"probe": heads.samples, "tests": tests}.items():
         for kind, sampler in SAMPLERS.items():

@@ -7,7 +7,7 @@ means in tables.py. Definitions, equations and sections are those of hong_fine_g
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -69,13 +69,10 @@ class Crossing(Section):
     """The contrastive encoder on the hierarchical data, at every k."""
 
     seeds: int = Field(ge=1, description="replicas")
-    seeds_per_block: SeedsPerBlock = Field(
-        description="replicas of one job, one after the other; no number depends on it"
-    )
+    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job, one after the other")
     arms: dict[Pair, Annotated[list[CrossingArm], Field(min_length=1)]] = Field(
         min_length=1,
-        description="arms by positive pair: two views of a sample, two samples of a subclass, or"
-        " two samples of a superclass",
+        description="arms by positive pair: views of a sample, samples of a subclass or superclass",
     )
     training: ContrastiveSettings
 
@@ -91,25 +88,18 @@ class FineLabels(Replicas):
     """The section `fine_labels`: coarse and fine labels at every k, other labels at one k."""
 
     k: Distinct[Count] = Field(min_length=1, description="subclasses of a superclass")
-    s_dag: Distinct[Size] = Field(
-        min_length=1, description="values of s_dag, which training does not see"
-    )
+    s_dag: Distinct[Size] = Field(min_length=1, description="s_dag, which training does not see")
     hierarchy: HierarchicalData = Field(
-        description="the data; its k and s_dag are those of the primary regime"
+        description="the data, with k and s_dag of the primary regime"
     )
     learner: Learner = Field(description="the network and its training")
     coarse: Detectors = Field(description="detectors of the two superclasses")
     fine: Detectors = Field(description="detectors of more than two labels; m is for each label")
     labels: list[Labels] = Field(description="other labels, at the primary k")
-    finetuning: int = Field(
-        ge=1, description="steps of fine-tuning of the fine network on the superclasses"
-    )
+    finetuning: int = Field(ge=1, description="steps of fine-tuning of the fine network")
     tests: int = Field(ge=2, description="number of easy, and of hard, test samples")
     heads: LinearHeadSettings = Field(description="linear heads on the trained detectors")
-    noise: Noise = Field(
-        description="samples on which a linear model on patches is compared with the coarse"
-        " network, at the primary k"
-    )
+    noise: Noise = Field(description="samples for linear models on patches, at the primary k")
     direct: DirectSimulatorSettings = Field(description="the direct simulator")
     crossing: Crossing = Field(description="the contrastive encoder on the same data")
     digits: Digits = Field(description="the granularity sweep on the digits")
@@ -146,10 +136,11 @@ class FineLabels(Replicas):
 
     def studies(self) -> dict[str, "SectionStudy | Granularity"]:
         """Return the studies by name."""
+        size, crossing = self.seeds_per_block, self.crossing
         own = {
-            SCALAR: NetworkStudy(self),
-            DIRECT: SimulatorComparison(self),
-            CROSSING: ContrastiveStudy(self),
+            SCALAR: NetworkStudy(self, self.seeds, size),
+            DIRECT: SimulatorComparison(self, self.direct.seeds, size),
+            CROSSING: ContrastiveStudy(self, crossing.seeds, crossing.seeds_per_block),
         }
         return merge_unique("studies", own, self.sweeps)
 
@@ -161,21 +152,15 @@ class FineLabels(Replicas):
 
 @dataclass(frozen=True)
 class SectionStudy:
-    """A study of the section, with replicas of its own number."""
+    """A study of the section, with a number of replicas of its own."""
 
     section: FineLabels
-    key: ClassVar[str] = ""
-    """Key of the section that gives the number; empty for the section itself."""
-
-    @property
-    def seeds(self) -> int:
-        """Replicas of every cell."""
-        return (getattr(self.section, self.key) if self.key else self.section).seeds
+    seeds: int
+    seeds_per_block: SeedsPerBlock
 
     def blocks(self) -> dict[str, list[int]]:
         """Return the seed blocks by name, FIRST-LAST."""
-        section = self.section
-        return seed_blocks(section.first_seed, self.seeds, section.seeds_per_block)
+        return seed_blocks(self.section.first_seed, self.seeds, self.seeds_per_block)
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """Return the section's settings, with the data at the k of a cell and its detectors."""
@@ -212,8 +197,6 @@ class NetworkStudy(SectionStudy):
 class SimulatorComparison(SectionStudy):
     """Networks of both simulators, at some k."""
 
-    key = "direct"
-
     def cells(self) -> list[Cell]:
         """Return coarse and fine labels at every k."""
         k_of = self.section.direct.k
@@ -229,16 +212,9 @@ class SimulatorComparison(SectionStudy):
 class ContrastiveStudy(SectionStudy):
     """Contrastive encoders, at every k and for every positive pair."""
 
-    key = "crossing"
-
     def cells(self) -> list[Cell]:
         """Return a cell for every k and kind of positive pair."""
         return [cell(k=k, pair=pair) for pair in self.section.crossing.arms for k in self.section.k]
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Return the seed blocks by name, FIRST-LAST."""
-        own = self.section.crossing
-        return seed_blocks(self.section.first_seed, own.seeds, own.seeds_per_block)
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """Return the settings of a cell, with arms and training of the encoders."""

@@ -58,9 +58,7 @@ def cross_entropy(
 def strongest(
     scores: Float[Tensor, "S n G"], superclass: Int[Tensor, " G"]
 ) -> tuple[Float[Tensor, "S n 2"], Int[Tensor, "S n 2"]]:
-    """Return Fhat of the maximum rule, the largest score of a class of either superclass, and its
-    class.
-    """
+    """Return Fhat, the largest score of a class of either superclass, and which class that is."""
     both = [scores.masked_fill(superclass != s, -torch.inf).max(-1) for s in range(2)]
     return tuple(torch.stack(parts, -1) for parts in zip(*both, strict=True))
 

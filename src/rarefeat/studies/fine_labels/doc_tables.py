@@ -48,9 +48,7 @@ TABLE_1 = {
 
 
 def errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Return errors with coarse and with fine labels on easy and hard samples, by subclasses and
-    distracting patches.
-    """
+    """Return errors with coarse and with fine labels, by subclasses and distracting patches."""
     names = coarse_or_fine(table)
     rows = table.assign(labels=names)[
         names.notna() & table["metric"].isin(["easy_error", "hard_error"])
@@ -88,9 +86,7 @@ def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFra
 
 
 def granularity(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a sweep at its last checkpoint with the nearest rows of Table 1 of the paper; manual
-    labels at every checkpoint.
-    """
+    """Return the end of a sweep, all of manual labels, and the nearest rows of Table 1."""
     kind = summary["labels"].str.partition("-")[0]
     rows = summary[
         (summary["epoch"] == summary["epoch"].max())
@@ -113,9 +109,7 @@ def granularity(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def nearest_paper_row(kind: str, granularity: float) -> tuple[int, float, float]:
-    """Return the row of Table 1 of a kind of labels whose granularity, classes for each class of
-    the coarse task, is nearest as a ratio.
-    """
+    """Return the printed row of nearest granularity, classes over those of the coarse task."""
     return min(
         TABLE_1.get(kind, [PRINTED_BASELINE]),
         key=lambda row: abs(math.log(row[0] / PRINTED_BASELINE[0] / granularity)),

@@ -48,9 +48,7 @@ def set_axes(ax: Axes, k: list[int], label: str = "") -> None:
 
 
 def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
-    """Draw errors on easy and hard samples against k, with coarse and with fine labels, from the
-    summary or from published means.
-    """
+    """Draw errors on easy and hard samples against k, with coarse and with fine labels."""
     (table,) = tables.values()
     rows = table if set(table["labels"]) <= set(LABEL_STYLES) else doc_tables.errors(table)
     rows = rows[rows["s_dag"] == fine_labels.hierarchy.s_dag]
@@ -76,9 +74,7 @@ def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
 
 
 def crossing(tables: Tables, fine_labels: FineLabels) -> Figure:
-    """Draw errors of contrastive encoders on hard samples against k, by positive pair, from heads
-    and encoders or from published means.
-    """
+    """Draw errors of contrastive encoders on hard samples against k, by positive pair."""
     found = list(tables.values())
     rows = doc_tables.crossing_rows(*found) if len(found) > 1 else found[0]
     arms = [arm for arms in fine_labels.crossing.arms.values() for arm in arms]
@@ -110,9 +106,7 @@ def crossing(tables: Tables, fine_labels: FineLabels) -> Figure:
 
 
 def granularity(tables: Tables) -> Figure:
-    """Draw the error minus the baseline's, here and as printed, a row for each kind of labels and a
-    panel for each coarse task, from the summary or from published means.
-    """
+    """Draw the error minus the baseline's by kind of labels, here and as printed."""
     (table,) = tables.values()
     table = table if "printed" in table else doc_tables.granularity(table)
     rows = table[

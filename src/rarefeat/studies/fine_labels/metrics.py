@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from rarefeat.model.linear_probe import ridge_heads, sign_error
 from rarefeat.model.randomness import draw
 from rarefeat.studies.fine_labels import theory
 from rarefeat.studies.fine_labels.config import EasyData, HierarchicalData
@@ -16,8 +17,6 @@ from rarefeat.studies.fine_labels.data import Generators, Patches, normal, subcl
 from rarefeat.studies.fine_labels.direct_simulator import strongest
 from rarefeat.studies.fine_labels.scalar_simulator import DetectorState
 
-Head = tuple[Float[Tensor, " p"], Float[Tensor, ""]]
-"""Weights and intercept."""
 Both = tuple[Float[Tensor, "n p"], Float[Tensor, "n p"]]
 """Easy and hard samples."""
 OwnFeatures = Bool[Tensor, "G F"]
@@ -65,9 +64,7 @@ def growth_ratio(
 
 
 def smallest_detectors(state: DetectorState, features: OwnFeatures) -> Float[Tensor, " S"]:
-    """Return the smallest |S(v)| on the diagonal; a subclass without a detector makes an error
-    floor.
-    """
+    """Return the smallest |S(v)| on the diagonal; one of 0 makes an error floor."""
     return torch.cat(on_diagonal(state.detectors, features), -1).amin(-1)
 
 
@@ -81,9 +78,7 @@ def bias_over_displacement(
 
 
 def off_diagonal_growth(state: DetectorState, features: OwnFeatures) -> Float[Tensor, " S"]:
-    """Compute the largest growth, from t = 0 on, of a response to a feature that the class has no
-    samples of (Q7).
-    """
+    """Compute the largest growth of a response to a feature that the class does not have (Q7)."""
     growth = (state.net_response.clamp(min=0) - state.initial) * state.detectors.sign()
     return growth.masked_fill(features, -torch.inf).amax((-2, -1))
 
@@ -124,35 +119,6 @@ def predicted_hard_error(
     return torch.stack(errors).mean(0)
 
 
-def ridge_heads(
-    features: Float[Tensor, "n p"], labels: Float[Tensor, " n"], penalties: list[float]
-) -> list[Head]:
-    """Minimise the mean squared error + penalty v |head|^2, with a free intercept.
-
-    v is the summed variance of the features, so that the penalty does not depend on their scale.
-    """
-    is_used = (features != 0).any(0)  # a neuron that is never active has weight 0 in all solutions
-    x, y = features[:, is_used], labels - labels.mean()
-    mean = x.mean(0)
-    U, s, Vh = torch.linalg.svd(x - mean, full_matrices=False)
-    is_positive = s > s[:1] * max(x.shape) * torch.finfo(s.dtype).eps
-    along = U.T @ y
-
-    def solution(penalty: float) -> Head:
-        shrunk = torch.where(is_positive, s / (s.square() + penalty * s.square().sum()), 0.0)
-        head = torch.zeros_like(features[0])
-        head[is_used] = Vh.T @ (shrunk * along)
-        return head, labels.mean() - mean @ head[is_used]
-
-    return [solution(penalty) for penalty in penalties]
-
-
-def head_error(head: Head, features: Float[Tensor, "n p"], labels: Float[Tensor, " n"]) -> float:
-    """Compute the fraction of samples on the wrong side of 0, or on it."""
-    weights, intercept = head
-    return ((features @ weights + intercept) * labels <= 0).double().mean().item()
-
-
 def signs(k: int, n: int) -> Float[Tensor, " n"]:
     """Return the superclass of n samples as +1 and -1."""
     return 1.0 - 2 * truth(k, n).double()
@@ -175,7 +141,7 @@ def probe_errors(
         x = mix_samples(train, share, k)
         heads = ridge_heads(x, signs(k, len(x)), penalties)
         for penalty, head in zip(penalties, heads, strict=True):
-            easy, hard = (head_error(head, samples, signs(k, len(samples))) for samples in test)
+            easy, hard = (sign_error(head, samples, signs(k, len(samples))) for samples in test)
             rows.append({"penalty": penalty, "hard_share": share, "easy": easy, "hard": hard})
     return rows
 
@@ -193,9 +159,7 @@ def patch_sums(data: EasyData, patches: Patches, generators: Generators) -> Floa
 def scores_in_noise(
     state: DetectorState, data: EasyData, patches: Patches, generators: Generators
 ) -> Float[Tensor, "S n G"]:
-    """Compute F_c(X) with the response of detectors to the noise along their feature, for samples
-    whose patches are many and loud; otherwise as `scalar_simulator.scores`.
-    """
+    """Compute F_c(X) as `scalar_simulator.scores`, with the noise along each feature."""
     S, n, P = patches.feature.shape
     total = torch.empty(S, n, state.detectors.shape[1], dtype=torch.float64)
     for s, rng in enumerate(generators):

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from rarefeat.model.linear_probe import ridge_heads, sign_error
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.studies.fine_labels import metrics, scalar_simulator, theory
 from rarefeat.studies.fine_labels.config import (
@@ -130,27 +131,6 @@ def train_detectors(
     return tensors_of(train(data, learner, detectors, labels, seeds, finetuning))
 
 
-def rows_by_seed(seeds: list[int], keys: dict, values: Float[Tensor, " S"]) -> list[dict]:
-    """Return a row for each replica."""
-    pairs = zip(seeds, values.tolist(), strict=True)
-    return [{**keys, "seed": seed, "value": value} for seed, value in pairs]
-
-
-def error_rows(
-    replicas: TrainedReplicas, hierarchy: HierarchicalData, kappa_b: float, tests: int,
-    s_dag: list[float],
-) -> list[dict]:  # fmt: skip
-    """Return growth and, if every class has a superclass, errors by the maximum rule."""
-    values_of = {(name, hierarchy.s_dag): values for name, values in growth(replicas).items()}
-    if replicas.superclass is not None:
-        values_of |= errors(replicas, hierarchy, kappa_b, tests, s_dag)
-    return [
-        row
-        for (name, s), values in values_of.items()
-        for row in rows_by_seed(replicas.seeds, {"s_dag": s, "metric": name}, values)
-    ]
-
-
 def errors(
     replicas: TrainedReplicas, hierarchy: HierarchicalData, kappa_b: float, tests: int,
     s_dag: list[float],
@@ -209,9 +189,7 @@ def growth(replicas: TrainedReplicas) -> dict[str, Float[Tensor, " S"]]:
 
 
 def trajectory_rows(replicas: TrainedReplicas) -> list[dict]:
-    """Return mean displacement and bias decrement of common and of subclass detectors, loss and
-    largest response, by recorded step and seed.
-    """
+    """Return mean displacement and bias decrement, loss and largest response by step and seed."""
     history = replicas.history
     columns = {"loss": history.loss, "response": history.response}
     for name in CHANGES:
@@ -246,10 +224,10 @@ def head_rows(
     return rows
 
 
-def noise_rows(
+def noise_errors(
     replicas: TrainedReplicas, hierarchy: HierarchicalData, noise: Noise, ridge: list[float]
-) -> tuple[list[dict], list[dict]]:
-    """Return errors of the networks, and of a linear model on summed patches, in noise (B.2)."""
+) -> tuple[Float[Tensor, " S"], list[dict]]:
+    """Compute errors of the networks in noise, and of a linear model on summed patches (B.2)."""
     data = hierarchy.easy.at(P=noise.P, sigma_zeta=noise.sigma_zeta)
     k, heads, network = data.k, [], []
     signs = metrics.signs(k, noise.samples)
@@ -266,26 +244,33 @@ def noise_rows(
         rest = streams("noise on patches", [seed])
         scores = metrics.scores_in_noise(replicas.trained.row(s), data, samples, rest)
         network.append(metrics.superclass_error(scores, replicas.superclass, k))
-        for penalty, head in zip(ridge, metrics.ridge_heads(fit, signs, ridge), strict=True):
+        for penalty, head in zip(ridge, ridge_heads(fit, signs, ridge), strict=True):
             keys = {"features": "patch sums", "seed": seed, "penalty": penalty, "hard_share": 0.0}
-            heads.append({**keys, "easy": metrics.head_error(head, test, signs)})
-    keys = {"s_dag": hierarchy.s_dag, "metric": "error_in_noise"}
-    return rows_by_seed(replicas.seeds, keys, torch.cat(network)), heads
+            heads.append({**keys, "easy": sign_error(head, test, signs)})
+    return torch.cat(network), heads
 
 
 def measure_detectors(
-    inputs: JobInputs, cell: dict, hierarchy: HierarchicalData, learner: Learner,
+    inputs: JobInputs, cell: dict, seeds: list[int], hierarchy: HierarchicalData, learner: Learner,
     detectors: Detectors, finetuning: int, s_dag: list[float], tests: int,
     heads: LinearHeadSettings, noise: Noise | None,
 ) -> tuple[list[dict], ...]:  # fmt: skip
     """Return rows of errors, trajectories and linear heads of one k and one kind of labels."""
     labels, threshold = Labels.named(cell["labels"]), learner.sigma_0 * detectors.threshold
-    file = inputs.file("detectors")
+    file, primary = inputs.file("detectors"), hierarchy.s_dag
     replicas = read_replicas(file, labels, hierarchy.k, threshold, finetuning > 0)
-    network = error_rows(replicas, hierarchy, learner.kappa_b, tests, s_dag)
+    values = {(name, primary): value for name, value in growth(replicas).items()}
+    if replicas.superclass is not None:
+        values |= errors(replicas, hierarchy, learner.kappa_b, tests, s_dag)
     linear = head_rows(replicas, hierarchy, heads, tests)
     if noise:
-        in_noise = noise_rows(replicas, hierarchy, noise, heads.ridge)
-        network, linear = network + in_noise[0], linear + in_noise[1]
+        in_noise, sums = noise_errors(replicas, hierarchy, noise, heads.ridge)
+        values["error_in_noise", primary] = in_noise
+        linear += sums
+    network = [
+        {"s_dag": s, "metric": name, "seed": seed, "value": value}
+        for (name, s), by_seed in values.items()
+        for seed, value in zip(seeds, by_seed.tolist(), strict=True)
+    ]
     tables = network, trajectory_rows(replicas), linear
     return tuple([{**cell, **row} for row in rows] for rows in tables)

@@ -102,9 +102,7 @@ def initialise(
 
 
 def summarise(initial: Network, trained: Network, data: EasyData) -> DetectorState:
-    """Return the state that describes a network (S = 1), by means over the detectors S(v) at
-    t = 0.
-    """
+    """Return the state that describes a network (S = 1): means over S(v) at t = 0."""
     features = data.features
     threshold = -initial.bias[0].item()
     start = initial.weights[:, :features].double()

@@ -69,146 +69,122 @@ READOUTS = metric_descriptions(
 )
 
 
-def name_column(meaning: str | Mapping[str, str]) -> Column:
+def names(meaning: str | Mapping[str, str]) -> Column:
     """Declare a column of names, of one meaning or of a meaning each."""
     text = meaning if isinstance(meaning, str) else format_descriptions(meaning)
     return column(text, unit="", kind=str)
 
 
-def means(unit: str, **options: str) -> dict[str, Column]:
-    """Declare the columns of means over seeds."""
-    one = {"unit": unit, "missing": True, **options}
-    return {
-        "mean": column("mean over seeds", **one),
-        "sd": column("standard deviation over seeds", **one),
-        "ci_low": column("lower end of the 95 % interval of the mean (Student)", **one),
-        "ci_high": column("upper end", **one),
-        "n": column("seeds with a value", SIZE, "replicas", kind=int),
-    }
-
-
-def table(
-    name: str, keys: Mapping[str, Column], columns: Mapping[str, Column], about: str
-) -> DataFrameSchema:
-    """Return the schema of a table."""
-    rows = f"a row per ({', '.join(keys)}): {about}"
-    return TableColumns(name, rows, {**keys, **columns}, list(keys)).schema
-
-
-SUBCLASSES = {
-    "k": column("subclasses of a superclass", {"ge": 1}, "subclasses", f"{PAPER}, 4.1", kind=int)
-}
-NETWORK = SUBCLASSES | {
-    "labels": name_column(
-        "kind and number of the classes of a superclass; subclass-1 coarse, subclass-k fine"
-    )
-}
-S_DAG = {
+METRIC = {"unit": "of the metric", "missing": True}
+COLUMNS = {
+    "k": column("subclasses of a superclass", {"ge": 1}, "subclasses", f"{PAPER}, 4.1", kind=int),
+    "labels": names("kind of labels, and their number or level; subclass-1 coarse, -k fine"),
     "s_dag": column(
         "expected distracting patches of a hard sample", SIZE, "patches", f"{PAPER}, 4.2"
-    )
-}
-ENCODER = SUBCLASSES | {
-    "pair": name_column("kind of positive pair: views, subclass or superclass"),
-    "arm": name_column("mask of the logits, its pruning ratio, and the bias if there is one"),
-}
-VALUE = {"value": column("value of the metric", unit="of the metric", missing=True)}
-OWN_SEED = {"seed": SEED}
-HEAD = {
+    ),
+    "seed": SEED,
+    "pair": names("kind of positive pair: views, subclass or superclass"),
+    "arm": names("mask of the logits, its pruning ratio, and the bias if there is one"),
+    "value": column("value of the metric", **METRIC),
+    "step": column("training step t; values are of the state before it", SIZE, "steps", kind=int),
+    "common_displacement": column(
+        "mean displacement A of common detectors", source=f"{PAPER}, Lemma E.2"
+    ),
+    "subclass_displacement": column("mean of subclass detectors"),
+    "common_decrement": column(
+        "mean bias decrement B of common detectors", source=f"{PAPER}, eq. (18)"
+    ),
+    "subclass_decrement": column("mean of subclass detectors"),
+    "loss": column("cross-entropy of the batch", SIZE, "nat"),
+    "response": column("largest head on the batch", SIZE),
+    "features": names("inputs of the head: detectors, or patch sums of samples of `noise` (B.2)"),
     "penalty": column("penalty of |head|^2, over the summed variance of the features", SIZE),
     "hard_share": column("fraction of hard samples that it is fitted on", SHARE),
-}
-HEAD_ERRORS = {
     "easy": column("error on easy samples", SHARE),
     "hard": column("error on hard samples; null for patch sums", SHARE, missing=True),
+    "superclass": names("level of the hierarchy that is the coarse task"),
+    "epoch": column("epochs of pretraining", {"ge": 1}, "epochs", f"{PAPER}, Table 2", kind=int),
+    "readout": names(READOUTS),
+    "classes": column("number G of classes in pretraining, or its mean", {"ge": 2}, "classes"),
+    "error": column(
+        "share of validation images with a wrong superclass", SHARE, "1", f"{PAPER}, Table 1"
+    ),
+    "mean": column("mean over seeds", **METRIC),
+    "sd": column("standard deviation over seeds", **METRIC),
+    "ci_low": column("lower end of the 95 % interval of the mean (Student)", **METRIC),
+    "ci_high": column("upper end", **METRIC),
+    "n": column("seeds with a value", SIZE, "replicas", kind=int),
+    "paired_difference": column("mean over seeds of the error minus that of `coarse`"),
+    "paired_ci_low": column("lower end of its 95 % interval (Student)", missing=True),
+    "paired_ci_high": column("upper end", missing=True),
 }
+"""Columns of the tables, where these do not say otherwise."""
+NETWORK, ENCODER, TASK = "k labels", "k pair arm", "superclass labels epoch readout"
+MEANS, PAIRED = "mean sd ci_low ci_high n", "paired_difference paired_ci_low paired_ci_high"
+
+
+def table(name: str, keys: str, columns: str, about: str, **own: Column) -> DataFrameSchema:
+    """Return the schema of a table, with the names of its keys and of its other columns."""
+    chosen = {key: (COLUMNS | own)[key] for key in f"{keys} {columns}".split()}
+    rows = f"a row per ({', '.join(keys.split())}): {about}"
+    return TableColumns(name, rows, chosen, keys.split()).schema
+
+
 ERRORS = table(
     "fine_labels_errors",
-    NETWORK | S_DAG | OWN_SEED | {"metric": name_column(METRICS)},
-    VALUE,
+    f"{NETWORK} s_dag seed metric",
+    "value",
     "metrics at the end of training; s_dag is the primary one for metrics that do not depend on it",
+    metric=names(METRICS),
 )
 SUMMARY = table(
     "fine_labels_summary",
-    NETWORK | S_DAG | {"metric": name_column("metric of fine_labels_errors")},
-    means("of the metric"),
+    f"{NETWORK} s_dag metric",
+    MEANS,
     "means of fine_labels_errors",
+    metric=names("metric of fine_labels_errors"),
 )
 TRAJECTORIES = table(
     "fine_labels_trajectories",
-    NETWORK
-    | OWN_SEED
-    | {"step": column("training step t, the state before it", SIZE, "steps", kind=int)},
-    {
-        "common_displacement": column(
-            "mean displacement A of common detectors", source=f"{PAPER}, Lemma E.2"
-        ),
-        "subclass_displacement": column("mean of subclass detectors"),
-        "common_decrement": column(
-            "mean bias decrement B of common detectors", source=f"{PAPER}, eq. (18)"
-        ),
-        "subclass_decrement": column("mean of subclass detectors"),
-        "loss": column("cross-entropy of the batch", SIZE, "nat"),
-        "response": column("largest head on the batch", SIZE),
-    },
+    f"{NETWORK} seed step",
+    "common_displacement subclass_displacement common_decrement subclass_decrement loss response",
     "growth of detectors",
 )
-FEATURES = {
-    "detectors": "all neurons",
-    "patch sums": "sum of the patches, of samples of `noise` (B.2)",
-}
 HEADS = table(
     "fine_labels_heads",
-    NETWORK | {"features": name_column(FEATURES)} | OWN_SEED | HEAD,
-    HEAD_ERRORS,
+    f"{NETWORK} features seed penalty hard_share",
+    "easy hard",
     "linear heads for the superclass",
 )
 SIMULATORS = table(
     "fine_labels_simulators",
-    NETWORK | OWN_SEED | {"metric": name_column(COMPARED)},
-    VALUE,
+    f"{NETWORK} seed metric",
+    "value",
     "the direct simulator in comparison with the scalar one",
+    metric=names(COMPARED),
 )
 CROSSING = table(
     "fine_labels_crossing",
-    ENCODER | OWN_SEED | {"metric": name_column(ENCODED)},
-    VALUE,
+    f"{ENCODER} seed metric",
+    "value",
     "contrastive encoders on the same data",
+    metric=names(ENCODED),
 )
 CROSSING_HEADS = table(
     "fine_labels_crossing_heads",
-    ENCODER | OWN_SEED | HEAD,
-    HEAD_ERRORS,
+    f"{ENCODER} seed penalty hard_share",
+    "easy hard",
     "linear heads for the superclass on the embeddings",
 )
-TASK = {
-    "superclass": name_column("level of the hierarchy that is the coarse task"),
-    "labels": name_column("kind of labels in pretraining, and their number or level"),
-    "epoch": column("epochs of pretraining", {"ge": 1}, "epochs", f"{PAPER}, Table 2", kind=int),
-    "readout": name_column(READOUTS),
-}
-CLASSES = column("number G of classes in pretraining", {"ge": 2}, "classes", kind=int)
-ERROR = {"source": f"{PAPER}, Table 1"}
 SWEEP = table(
     "{study}_errors",
-    TASK | OWN_SEED,
-    {
-        "classes": CLASSES,
-        "error": column("fraction of validation images with a wrong superclass", SHARE, **ERROR),
-    },
+    f"{TASK} seed",
+    "classes error",
     "validation errors of a granularity sweep",
+    classes=COLUMNS["classes"]._replace(kind=int),
 )
 SWEEP_SUMMARY = table(
-    "{study}_summary",
-    TASK,
-    {"classes": CLASSES._replace(meaning="mean of G", kind=float)}
-    | means("1", **ERROR)
-    | {
-        "paired_difference": column("mean over seeds of the error minus that of `coarse`"),
-        "paired_ci_low": column("lower end of its 95 % interval (Student)", missing=True),
-        "paired_ci_high": column("upper end", missing=True),
-    },
-    "means over seeds",
+    "{study}_summary", TASK, f"classes {MEANS} {PAIRED}", "means over seeds of a granularity sweep"
 )
 RANGES = {
     **dict.fromkeys((name for name in METRICS if "error" in name), (0, 1)),
@@ -227,19 +203,17 @@ def mean_by(rows: pd.DataFrame, keys: list[str], name: str = "value") -> pd.Data
     for key, group in rows.groupby(keys):
         inside = RANGES.get(key[-1] if name == "value" else name, UNBOUNDED)
         found.append((*key, *student_interval(group[name].to_numpy(), inside=inside)))
-    return pd.DataFrame(found, columns=[*keys, *means("")])
+    return pd.DataFrame(found, columns=[*keys, *MEANS.split()])
 
 
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the means of the errors of all networks over seeds."""
     (errors,) = tables.values()
-    return mean_by(errors, [*NETWORK, *S_DAG, "metric"])
+    return mean_by(errors, ["k", "labels", "s_dag", "metric"])
 
 
 def subtract_baseline(table: pd.DataFrame) -> pd.Series:
-    """Return the error minus the baseline's at the same seed, coarse task, checkpoint and readout,
-    in the order of the rows.
-    """
+    """Return the error minus the baseline's at the same seed, task, checkpoint and readout."""
     keys = ["superclass", "epoch", "readout", "seed"]
     baseline = table[table["labels"] == BASELINE].set_index(keys)["error"]
     return table["error"] - baseline.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy()
@@ -248,11 +222,7 @@ def subtract_baseline(table: pd.DataFrame) -> pd.Series:
 def sweep_summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return means over seeds of the errors of a sweep, and of differences to the baseline."""
     (errors,) = tables.values()
-    errors = errors.assign(difference=subtract_baseline(errors))
-    paired = mean_by(errors, list(TASK), "difference")
-    return mean_by(errors, list(TASK), "error").assign(
-        classes=errors.groupby(list(TASK))["classes"].mean().to_numpy(),
-        paired_difference=paired["mean"],
-        paired_ci_low=paired["ci_low"],
-        paired_ci_high=paired["ci_high"],
-    )
+    errors, keys = errors.assign(difference=subtract_baseline(errors)), TASK.split()
+    found, paired = mean_by(errors, keys, "error"), mean_by(errors, keys, "difference")
+    found[PAIRED.split()] = paired[["mean", "ci_low", "ci_high"]]
+    return found.assign(classes=errors.groupby(keys)["classes"].mean().to_numpy())

@@ -14,9 +14,7 @@ from rarefeat.studies.fine_labels.config import HierarchicalData
 
 
 def first_step_ratio(k: int, classes: str) -> float:
-    """Compute subclass over common growth in the first step, in expectation: 1/k with coarse labels
-    (Theorem D.1), and 2 - 1/k with fine labels.
-    """
+    """Compute the expected ratio of subclass to common growth in the first step (Theorem D.1)."""
     return {"coarse": 1 / k, "fine": 2 - 1 / k}[classes]
 
 
@@ -38,9 +36,7 @@ def patch_numbers(P: int, s_star: float, s_dag: float) -> np.ndarray:
 
 @lru_cache
 def irwin_hall(n: int) -> BSpline:
-    """Return the distribution function of a sum of n >= 1 uniforms on [0, 1], within [0, n], as the
-    integral of the cardinal B-spline.
-    """
+    """Return the distribution function of a sum of n >= 1 uniforms: the integral of a B-spline."""
     return BSpline.basis_element(np.arange(n + 1), extrapolate=False).antiderivative()
 
 
@@ -86,15 +82,11 @@ def one_hard_error(data: HierarchicalData, subclass: float, distractor: float, t
 
 
 def fine_floor(P: int, s_star: float) -> float:
-    """Compute E[(1 - s*/(P - n_com))^(P - n_com)], the fraction of hard samples without a subclass
-    patch, where no labels can help.
-    """
+    """Compute the fraction of hard samples without a subclass patch, which no labels can tell."""
     return float(patch_numbers(P, s_star, 0.0)[0].sum())
 
 
 def distraction(data: HierarchicalData, kappa_b: float) -> float:
-    """Compute R = k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b)), the response to
-    distractors over that to subclass patches, with coarse labels.
-    """
+    """Compute R, the response to distractors over that to subclass patches, coarse labels."""
     gap = np.mean(data.alpha_dag) - 1 / kappa_b
     return data.k * data.s_dag * gap / (data.s_star * (1 - 1 / kappa_b))

@@ -6,7 +6,6 @@ scheme.
 Axes: S replicas, n images (n_test for validation), G classes, in and out units of a layer.
 """
 
-import itertools
 import math
 from typing import NamedTuple
 
@@ -18,7 +17,6 @@ from torch.nn import functional
 
 from rarefeat.errors import RarefeatError
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
-from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.randomness import draw, make_generators
 from rarefeat.studies.fine_labels.granularity.config import LabelScheme, Perceptrons, SGDSettings
 from rarefeat.studies.fine_labels.granularity.label_schemes import (
@@ -30,11 +28,10 @@ from rarefeat.studies.fine_labels.granularity.label_schemes import (
     read_levels,
     shift_images,
 )
+from rarefeat.training.perceptrons import Parameters, forward, initial_parameters
 from rarefeat.workflow.run.job import Job
 
 SIDE = 8
-Parameters = list[Tensor]
-"""Weights (S, in, out) and biases (S, 1, out) of each layer in turn."""
 Generators = list[torch.Generator]
 
 
@@ -55,23 +52,6 @@ def split_digits(n: int, seeds: list[int], draws: str) -> Split:
     order = draw(torch.randperm, make_generators(draws, seeds, "split"), len(digit))
     x, y = (pixels - pixels.mean())[order], digit[order]
     return Split(x[:, :n], y[:, :n], x[:, n:], y[:, n:])
-
-
-def initial_parameters(sizes: list[int], generators: Generators) -> Parameters:
-    """Draw He's normal weights; biases are 0."""
-    parameters = []
-    for n_in, n_out in itertools.pairwise(sizes):
-        weights = draw(torch.randn, generators, n_in, n_out) * math.sqrt(2 / n_in)
-        parameters += [weights, torch.zeros(len(generators), 1, n_out)]
-    return parameters
-
-
-def forward(parameters: Parameters, x: Float[Tensor, "S n in"]) -> Float[Tensor, "S n out"]:
-    """Compute the outputs, with ReLU between layers."""
-    *inner, (weights, bias) = zip(parameters[::2], parameters[1::2], strict=True)
-    for layer_weights, layer_bias in inner:
-        x = torch.relu(matmul(x, layer_weights) + layer_bias)
-    return matmul(x, weights) + bias
 
 
 def hidden(parameters: Parameters, x: Float[Tensor, "S n in"]) -> Float[Tensor, "S n hidden"]:
@@ -101,9 +81,7 @@ def fit(
     parameters: Parameters, x: Float[Tensor, "S n 64"], targets: Int[Tensor, "S n"] | None,
     descent: SGDSettings, shift: int, streams: Generators, checkpoints: list[int],
 ) -> dict[int, Parameters]:  # fmt: skip
-    """Train by SGD on classes, or on the prediction of hidden pixels; return the parameters after
-    some epochs.
-    """
+    """Train by SGD on classes, or to predict hidden pixels; return parameters of some epochs."""
     parameters = [tensor.clone().requires_grad_() for tensor in parameters]
     optimiser = torch.optim.SGD(
         parameters, lr=descent.lr, momentum=descent.momentum, weight_decay=descent.weight_decay
@@ -221,9 +199,7 @@ def error_rows(
 def make_head(
     inputs: int, outputs: int, classes: int, stream: torch.Generator
 ) -> tuple[Float[Tensor, "inputs outputs"], Float[Tensor, "1 outputs"]]:
-    """Make the head of a replica, whose outputs beyond the classes have no weights, and a bias that
-    makes their softmax weight 0.
-    """
+    """Make a head whose outputs beyond the classes have weight 0 in the softmax."""
     weights, bias = torch.zeros(inputs, outputs), torch.full((1, outputs), -1e9)
     weights[:, :classes] = torch.randn(inputs, classes, generator=stream) * math.sqrt(2 / inputs)
     bias[:, :classes] = 0

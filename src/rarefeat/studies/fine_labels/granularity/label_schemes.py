@@ -126,18 +126,14 @@ def most_classes(
 ) -> int:
     """Return the largest number of classes that a scheme can have."""
     superclasses = len(levels[superclass].unique())
-    match scheme.kind:
-        case "coarse":
-            return superclasses
-        case "manual":
-            return len(levels[scheme.level].unique() if scheme.level else levels[superclass])
-        case "rebalanced":
-            return superclasses * max(candidates)
-        case "whole":
-            return scheme.ids
-        case "sample":
-            return n
-    return superclasses * scheme.ids
+    most = {
+        "coarse": superclasses,
+        "manual": len(levels[scheme.level].unique() if scheme.level else levels[superclass]),
+        "rebalanced": superclasses * max(candidates, default=0),
+        "whole": scheme.ids,
+        "sample": n,
+    }
+    return most.get(scheme.kind, superclasses * scheme.ids)
 
 
 def learning_rate(descent: SGDSettings, step: int, steps: int) -> float:

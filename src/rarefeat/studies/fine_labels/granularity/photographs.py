@@ -133,9 +133,7 @@ class SweepImages(NamedTuple):
 
 
 def error_rate(model: Classifier, images: SweepImages) -> float:
-    """Compute the fraction of validation images with a wrong superclass, where the statistics of
-    the normalisation layers are those of the training images.
-    """
+    """Compute the fraction of wrong superclasses, with norms calibrated on training images."""
     calibrate(model.encoder, images.train)
     features, _ = extract(model.encoder, images.test)
     with torch.no_grad():
