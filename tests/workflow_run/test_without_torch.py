@@ -34,7 +34,7 @@ class Blocked(MetaPathFinder):
 
 sys.meta_path.insert(0, Blocked())
 from rarefeat.workflow.project import load
-import rarefeat.figures.draw, rarefeat.claims.run_measurements, rarefeat.workflow.run.execute_job
+import rarefeat.figures.draw, rarefeat.claims.run_measurements, rarefeat.workflow.run.command
 
 load()
 asked = []

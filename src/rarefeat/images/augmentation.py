@@ -1,6 +1,7 @@
 """Two views of each image, by kornia's transforms on the whole batch."""
 
 import torch
+from jaxtyping import Float, UInt8
 from kornia.augmentation import (
     ColorJitter,
     RandomGaussianBlur,
@@ -34,9 +35,9 @@ def make_augment(config: Augmentation, size: int) -> nn.Module:
 
 
 def two_views(
-    augment: nn.Module, images: Tensor, namespace: str, seed: int, step: int
-) -> tuple[Tensor, Tensor]:
-    """Draw two views in [0, 1] of each uint8 image of a batch (B, 3, H, W)."""
+    augment: nn.Module, images: UInt8[Tensor, "B 3 H W"], namespace: str, seed: int, step: int
+) -> tuple[Float[Tensor, "B 3 H W"], Float[Tensor, "B 3 H W"]]:
+    """Draw two views in [0, 1] of each image of a batch."""
     images = images.float() / 255
     devices = [images.device] if images.is_cuda else []
     with torch.random.fork_rng(devices=devices):

@@ -10,6 +10,7 @@ import functools
 import warnings
 
 import torch
+from jaxtyping import BFloat16, Float, Float32
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,7 +21,7 @@ LANES = 8
 """Numbers of float32 in an AVX2 register."""
 
 
-def emulate_in_float32(operator, *arguments) -> Tensor:
+def emulate_in_float32(operator, *arguments) -> BFloat16[Tensor, "..."]:
     """Compute a bfloat16 operator in float32; its gradients are rounded as bfloat16 ones are."""
     operands = [
         round_to_bfloat16(value) if isinstance(value, Tensor) else value for value in arguments
@@ -36,7 +37,7 @@ def emulate_in_float32(operator, *arguments) -> Tensor:
         return operator(*operands).bfloat16()
 
 
-def round_to_bfloat16(value: Tensor) -> Tensor:
+def round_to_bfloat16(value: Float[Tensor, "*size"]) -> Float32[Tensor, "*size"]:
     """Return a tensor in float32 with its values rounded to bfloat16."""
     return value.bfloat16().float()
 

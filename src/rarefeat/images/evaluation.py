@@ -1,22 +1,28 @@
 """Evaluation of frozen features: linear probes, nearest neighbours, and metrics.
 
 The metrics are accuracy by class and group, alignment and uniformity, and the effective rank.
+Axes: n images, q other ones, D features, K classes.
 """
 
 import math
 
 import torch
+from jaxtyping import Float, Float64, Int
 from torch import Generator, Tensor
 from torch.nn import functional
 
 from rarefeat.errors import RarefeatError
 
+Head = tuple[Float[Tensor, "K D"], Float[Tensor, " K"]]
+"""Weights and biases of a linear classifier."""
 GRADIENT_NORM = 1e-6
 ITERATIONS, ITERATIONS_BETWEEN_CHECKS = 10_000, 20
 
 
-def standardise(train: Tensor, *others: Tensor) -> list[Tensor]:
-    """Scale features (n, D) to zero mean and unit (population) variance in `train`."""
+def standardise(
+    train: Float[Tensor, "n D"], *others: Float[Tensor, "_ D"]
+) -> list[Float64[Tensor, "_ D"]]:
+    """Scale features to zero mean and unit (population) variance in `train`."""
     train = train.double()
     # The rounded mean of equal values may differ from them, so the variance need not be 0.
     constant = train.amax(0) == train.amin(0)
@@ -26,9 +32,9 @@ def standardise(train: Tensor, *others: Tensor) -> list[Tensor]:
 
 @torch.enable_grad()
 def logistic_probe(
-    features: Tensor, labels: Tensor, n_classes: int, l2: float
-) -> tuple[Tensor, Tensor]:
-    """Fit weights (n_classes, D) and biases of a multinomial logistic regression on (n, D).
+    features: Float[Tensor, "n D"], labels: Int[Tensor, " n"], n_classes: int, l2: float
+) -> Head:
+    """Fit a multinomial logistic regression.
 
     It minimises the mean cross-entropy + l2 / 2 ||W||^2; the bias is not penalised. L-BFGS on all
     images runs from zero, in float64, until the Euclidean norm of the gradient is below 1e-6. The
@@ -72,19 +78,19 @@ def logistic_probe(
 
 @torch.enable_grad()
 def sgd_probe(
-    features: Tensor,
-    labels: Tensor,
+    features: Float[Tensor, "n D"],
+    labels: Int[Tensor, " n"],
     n_classes: int,
     generator: Generator,
     epochs: int = 30,
     lr: float = 30.0,
     batch: int = 128,
-) -> tuple[Tensor, Tensor]:
+) -> Head:
     """Fit the linear probe of the reference implementation of Jiang et al. 2021.
 
-    SGD with momentum 0.9 without weight decay; the learning rate is a tenth after a third of the
-    epochs and a hundredth after two thirds. Two differences from the reference: it augments
-    images, here features are cached; it takes the best epoch on validation images, here the last.
+    SGD has momentum 0.9 and no weight decay; the learning rate is a tenth after a third of the
+    epochs and a hundredth after two thirds. Two differences from the reference: it augments images,
+    here features are cached; it takes the best epoch on validation images, here the last.
     """
     x, y = features.detach().float(), labels.long()
     bound = x.shape[1] ** -0.5
@@ -105,19 +111,21 @@ def sgd_probe(
     return weights.detach(), bias.detach()
 
 
-def predict(features: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+def predict(
+    features: Float[Tensor, "n D"], weights: Float[Tensor, "K D"], bias: Float[Tensor, " K"]
+) -> Int[Tensor, " n"]:
     """Predict the label of largest logit."""
     return (features.to(weights.dtype) @ weights.T + bias).argmax(-1)
 
 
 def knn_predict(
-    train: Tensor,
-    train_labels: Tensor,
-    test: Tensor,
+    train: Float[Tensor, "n D"],
+    train_labels: Int[Tensor, " n"],
+    test: Float[Tensor, "q D"],
     neighbours: int,
     n_classes: int,
     chunk: int = 1024,
-) -> Tensor:
+) -> Int[Tensor, " q"]:
     """Predict labels by a majority vote of the nearest training images, by cosine similarity."""
     if neighbours > len(train):
         raise RarefeatError(
@@ -136,13 +144,17 @@ def knn_predict(
     return torch.cat(predicted)
 
 
-def class_accuracy(predicted: Tensor, labels: Tensor, n_classes: int) -> Tensor:
+def class_accuracy(
+    predicted: Int[Tensor, " n"], labels: Int[Tensor, " n"], n_classes: int
+) -> Float64[Tensor, " K"]:
     """Compute the fraction of the test images of each class that are predicted right."""
     right = torch.bincount(labels[predicted == labels], minlength=n_classes)
     return right.double() / torch.bincount(labels, minlength=n_classes)
 
 
-def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, float]:
+def group_metrics(
+    accuracy_by_class: Float[Tensor, " K"], class_order: Int[Tensor, " K"]
+) -> dict[str, float]:
     """Compute accuracy over all classes, and at head and tail of the pretraining counts."""
     if missing := accuracy_by_class.isnan().nonzero().flatten().tolist():
         raise RarefeatError(f"no test images of class {missing[0]}; every class needs some")
@@ -159,19 +171,19 @@ def group_metrics(accuracy_by_class: Tensor, class_order: Tensor) -> dict[str, f
     }
 
 
-def alignment(x: Tensor, y: Tensor) -> Tensor:
+def alignment(x: Float[Tensor, "n D"], y: Float[Tensor, "n D"]) -> Float[Tensor, ""]:
     """Compute the mean squared distance of two views on the sphere."""
     return (
         (functional.normalize(x, dim=-1) - functional.normalize(y, dim=-1)).square().sum(-1).mean()
     )
 
 
-def uniformity(x: Tensor) -> Tensor:
+def uniformity(x: Float[Tensor, "n D"]) -> Float[Tensor, ""]:
     """Compute log mean exp(-2 ||x_i - x_j||^2) over distinct pairs on the sphere."""
     return torch.pdist(functional.normalize(x, dim=-1)).square().mul(-2).exp().mean().log()
 
 
-def effective_rank(features: Tensor) -> float:
+def effective_rank(features: Float[Tensor, "n D"]) -> float:
     """Compute the exponential of the entropy of singular values (Roy & Vetterli 2007).
 
     They are those of the centred features, as fractions of their sum. RankMe (Garrido et al. 2023)

@@ -1,11 +1,13 @@
 """A residual network with a projection head.
 
 Its batch norms have statistics and affine parameters of their own for each branch.
+Axes: N images, B images of a batch, C channels, H x W pixels, D features, P projections.
 """
 
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -29,15 +31,14 @@ class BranchNorm(nn.Module):
         self.branches = nn.ModuleList(kind(width, momentum=None) for _ in range(branches))
         self.branch = 0
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "B C *size"]) -> Float[Tensor, "B C *size"]:
         """Apply the batch norm of the branch."""
         return self.branches[self.branch](x)
 
 
 class ResidualBlock(nn.Module):
-    """A residual block of two or three convolutions.
-
-    It maps (B, C, H, W) to (B, width * expansion, H / stride, W / stride).
+    """A residual block of two or three convolutions, from H x W to h x w = H / stride x W /
+    stride.
     """
 
     def __init__(self, kind: str, channels: int, width: int, stride: int, branches: int):
@@ -57,7 +58,7 @@ class ResidualBlock(nn.Module):
                 convolution(channels, out, 1, stride), BranchNorm(nn.BatchNorm2d, out, branches)
             )
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B out h w"]:
         """Apply the block."""
         shortcut = self.shortcut(x)
         last = len(self.convolutions) - 1
@@ -69,11 +70,7 @@ class ResidualBlock(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """A residual network (He et al. 2016) with SimCLR's head, Linear-BN-ReLU-Linear-BN.
-
-    Images are (B, 3, H, W) in [0, 1]. `features` returns (B, D), calling the module the
-    projections (B, head).
-    """
+    """A residual network (He et al. 2016) with SimCLR's head, Linear-BN-ReLU-Linear-BN."""
 
     def __init__(self, config: Network, branches: int = 1):
         super().__init__()
@@ -99,13 +96,13 @@ class ImageEncoder(nn.Module):
             BranchNorm(nn.BatchNorm1d, config.head, branches),
         )
 
-    def features(self, images: Tensor) -> Tensor:
-        """Compute the features that probes see, of shape (B, D)."""
+    def features(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B D"]:
+        """Compute the features that probes see, of images in [0, 1]."""
         x = self.pool(functional.relu(self.norm(self.stem((images - 0.5) / 0.25))))
         return self.blocks(x).mean((2, 3))
 
-    def forward(self, images: Tensor, branch: int = 0) -> Tensor:
-        """Compute the projections that the loss sees, of shape (B, head)."""
+    def forward(self, images: Float[Tensor, "B 3 H W"], branch: int = 0) -> Float[Tensor, "B P"]:
+        """Compute the projections that the loss sees, of images in [0, 1]."""
         for module in self.modules():
             if isinstance(module, BranchNorm):
                 module.branch = branch
@@ -128,14 +125,16 @@ def make_encoder(config: Network, branches: int, namespace: str, seed: int) -> I
     return encoder
 
 
-def batches_of(images: Tensor, size: int = 512) -> Iterator[Tensor]:
-    """Yield uint8 images in batches, as floats in [0, 1]."""
+def batches_of(
+    images: UInt8[Tensor, "N 3 H W"], size: int = 512
+) -> Iterator[Float[Tensor, "B 3 H W"]]:
+    """Yield images in batches, in [0, 1]."""
     for batch in images.split(size):
         yield batch.float() / 255
 
 
 @torch.no_grad()
-def calibrate(encoder: ImageEncoder, images: Tensor) -> None:
+def calibrate(encoder: ImageEncoder, images: UInt8[Tensor, "N 3 H W"]) -> None:
     """Set the running statistics of the dense weights' batch norms by one pass over images."""
     for module in encoder.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -148,8 +147,10 @@ def calibrate(encoder: ImageEncoder, images: Tensor) -> None:
 
 
 @torch.no_grad()
-def extract(encoder: ImageEncoder, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute features (n, D) and projections (n, head) under the running statistics."""
+def extract(
+    encoder: ImageEncoder, images: UInt8[Tensor, "N 3 H W"]
+) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N P"]]:
+    """Compute features and projections under the running statistics."""
     encoder.eval()
     features = torch.cat([encoder.features(batch) for batch in batches_of(images)])
     projections = encoder.head(features)

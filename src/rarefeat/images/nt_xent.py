@@ -1,28 +1,37 @@
-"""NT-Xent on two views, masks of convolutions, and the objective of each arm."""
+"""NT-Xent on two views, masks of convolutions, and the objective of each arm.
+
+Axes: B images, V = 2 B views, D coordinates of a projection, H x W pixels.
+"""
 
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.nn import functional
 
 from rarefeat.model.pruning import mask_smallest
 from rarefeat.workflow.config.images import ImageArm
 
-Weights = dict[str, Tensor]
+Weights = dict[str, Shaped[Tensor, "..."]]
 """Tensors by the name of a parameter of the network."""
 
 
-def similarities(x: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Compute the cosines of all projections with one another, over tau, of shape (2 B, 2 B)."""
+def similarities(
+    x: Float[Tensor, "B D"], y: Float[Tensor, "B D"], tau: float
+) -> Float[Tensor, "V V"]:
+    """Compute the cosines of all projections with one another, over tau."""
     z = functional.normalize(torch.cat([x, y]).float(), dim=-1)
     return z @ z.T / tau
 
 
-def nt_xent(logits: Tensor, weights: Tensor | None = None) -> Tensor:
+def nt_xent(
+    logits: Float[Tensor, "V V"], weights: Float[Tensor, "V V"] | None = None
+) -> Float[Tensor, ""]:
     """Compute NT-Xent: the mean over views of the cross-entropy of their other view.
 
-    Chen et al. 2020 (SimCLR); imbalance_and_pruning, eq. (5).
+    Chen et al. 2020 (SimCLR). With `weights`, those of a masked network's softmax, its gradient is
+    that of imbalance_and_pruning, eq. (5).
     """
     views = len(logits)
     itself = torch.eye(views, dtype=torch.bool, device=logits.device)
@@ -33,7 +42,7 @@ def nt_xent(logits: Tensor, weights: Tensor | None = None) -> Tensor:
     return ((weights * logits).sum(1) - attracted).mean()
 
 
-def softmax_weights(logits: Tensor) -> Tensor:
+def softmax_weights(logits: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
     """Compute the weights of the other views in the softmax of each view."""
     itself = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     return logits.detach().masked_fill(itself, -torch.inf).softmax(-1)
@@ -85,10 +94,10 @@ def arm_loss(
     weights: Weights,
     masks: Weights,
     arm: ImageArm,
-    x: Tensor,
-    y: Tensor,
+    x: Float[Tensor, "B 3 H W"],
+    y: Float[Tensor, "B 3 H W"],
     tau: float,
-) -> Tensor:
+) -> Float[Tensor, ""]:
     """Compute the training objective of an arm on two views, imbalance_and_pruning, eq. (5).
 
     Both views pass through the network as one batch, except for "self_damaging" (SDCLR, Jiang et

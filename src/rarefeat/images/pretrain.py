@@ -1,7 +1,7 @@
 """Stage 2 of the image studies: contrastive pretraining of a block of replicas.
 
 The replicas are trained one after the other, with checkpoints (trainer.py); the objectives of arms
-are in nt_xent.py.
+are in nt_xent.py. Axes: N images, B images of a batch, H x W pixels, E recorded epochs.
 """
 
 import sys
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import torch
+from jaxtyping import Float, Float64, Int, UInt8
 from torch import Tensor
 from torch.func import functional_call
 
@@ -48,17 +49,17 @@ NEIGHBOURS, L2 = 5, 1e-3
 
 
 class ProbeData(NamedTuple):
-    """Images of the probes during a training, uint8 of shape (n, 3, H, W), with labels (n,)."""
+    """Images of the probes during a training, with their labels."""
 
-    images: Tensor
+    images: UInt8[Tensor, "N 3 H W"]
     """Pretraining images."""
-    labels: Tensor
-    few: Tensor
+    labels: Int[Tensor, " N"]
+    few: UInt8[Tensor, "few 3 H W"]
     """A few images of each class."""
-    few_labels: Tensor
-    test: Tensor
+    few_labels: Int[Tensor, " few"]
+    test: UInt8[Tensor, "test 3 H W"]
     """Test images."""
-    test_labels: Tensor
+    test_labels: Int[Tensor, " test"]
 
 
 class LARS(torch.optim.Optimizer):
@@ -90,14 +91,14 @@ class LARS(torch.optim.Optimizer):
 
 def pretrain_images(
     run: TrainingRun,
-    images: Tensor,
+    images: UInt8[Tensor, "N 3 H W"],
     bank: ProbeData,
     arm: ImageArm,
     network: Network,
     augmentation: Augmentation,
     training: ImageTraining,
 ) -> tuple[ImageEncoder, list[dict]]:
-    """Train one replica on images (n, 3, H, W), from its checkpoint if there is one."""
+    """Train one replica, from its checkpoint if there is one."""
     device, namespace, seed = images.device, run.namespace, run.seed
     layout = torch.channels_last if training.bfloat16 else torch.contiguous_format
     branches = 2 if arm.arm == "self_damaging" else 1
@@ -117,7 +118,9 @@ def pretrain_images(
     } | {"records": NO_RECORDS}
     views: list[Tensor] = []
 
-    def project(replaced: dict[str, Tensor], views: Tensor, branch: int) -> Tensor:
+    def project(
+        replaced: Weights, views: Float[Tensor, "V 3 H W"], branch: int
+    ) -> Float[Tensor, "V D"]:
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=training.bfloat16):
             return functional_call(
                 encoder, replaced, (views.contiguous(memory_format=layout), branch)
@@ -128,7 +131,7 @@ def pretrain_images(
             {f"mask/{name}": mask for name, mask in compute_masks(weights, arm, scores).items()}
         )
 
-    def loss_of(rows: Tensor, step: int) -> Tensor:
+    def loss_of(rows: Int[Tensor, " B"], step: int) -> Float[Tensor, ""]:
         if arm.arm == "resampled":
             rng = run.stream(f"resampling {step}")
             rows = class_weights.multinomial(len(rows), replacement=True, generator=rng)
@@ -136,7 +139,7 @@ def pretrain_images(
         masks = {name: state[f"mask/{name}"] for name in masked}
         return arm_loss(project, weights, masks, arm, *views, training.tau)
 
-    def record(epochs: int, loss: Tensor, rate: float) -> None:
+    def record(epochs: int, loss: Float[Tensor, ""], rate: float) -> None:
         if epochs % training.log_epochs == 0 or epochs == training.epochs:
             calibrate(encoder, images)
             row = [
@@ -175,8 +178,8 @@ def learning_rate(training: ImageTraining, step: int, per_epoch: int) -> float:
     return warmed_cosine(step, steps, warmup, training.lr, training.final_lr)
 
 
-def rows_of(records: Tensor) -> list[dict]:
-    """Convert records, of shape (E, 1 + metrics), to rows {epoch, metric, value}."""
+def rows_of(records: Float64[Tensor, "E columns"]) -> list[dict]:
+    """Convert records to rows {epoch, metric, value}."""
     return [
         {"epoch": int(epoch), "metric": name, "value": value}
         for epoch, *values in records.tolist()
@@ -184,7 +187,9 @@ def rows_of(records: Tensor) -> list[dict]:
     ]
 
 
-def view_metrics(encoder: ImageEncoder, x: Tensor, y: Tensor) -> tuple[float, float]:
+def view_metrics(
+    encoder: ImageEncoder, x: Float[Tensor, "B 3 H W"], y: Float[Tensor, "B 3 H W"]
+) -> tuple[float, float]:
     """Compute alignment of two views and uniformity of the first, on the projections."""
     encoder.eval()
     with torch.no_grad():

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import torch
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from rarefeat.images.evaluation import (
@@ -22,11 +23,11 @@ from rarefeat.workflow.run.job_inputs import JobInputs
 def probe_images(
     namespace: str,
     seed: int,
-    images: dict[str, Tensor],
-    split: dict[str, Tensor],
+    images: dict[str, Shaped[Tensor, "..."]],
+    split: dict[str, Shaped[Tensor, " _"]],
     encoder: ImageEncoder,
     probe: ImageProbe,
-) -> dict[str, Tensor]:
+) -> dict[str, Float[Tensor, " classes"]]:
     """Compute the accuracy of each probe on the test images of each class."""
     # The features of an image are extracted once, for all probes.
     pool, pretrain = split["pool"], split["pretrain"]

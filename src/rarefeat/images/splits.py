@@ -1,9 +1,13 @@
-"""Lists of training images: long-tailed lists, balanced lists of this size, few-shot lists."""
+"""Lists of training images: long-tailed lists, balanced lists of this size, few-shot lists.
+
+Axes: N images, n images of a list.
+"""
 
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -35,7 +39,9 @@ def class_order(namespace: str, seed: int, n_classes: int) -> list[int]:
     return torch.randperm(n_classes, generator=generator(namespace, seed, "class order")).tolist()
 
 
-def long_tailed(labels: Tensor, rho: float, namespace: str, seed: int, n_max: int = 0) -> Tensor:
+def long_tailed(
+    labels: Int[Tensor, " N"], rho: float, namespace: str, seed: int, n_max: int = 0
+) -> Int[Tensor, " n"]:
     """Draw a long-tailed list, as indices of its images.
 
     Every class is cut from equally many images, so that any can be the largest. The list of a
@@ -51,7 +57,7 @@ def long_tailed(labels: Tensor, rho: float, namespace: str, seed: int, n_max: in
     return _draw(labels, counts.tolist(), namespace, seed, "images")
 
 
-def balanced(labels: Tensor, size: int, namespace: str, seed: int) -> Tensor:
+def balanced(labels: Int[Tensor, " N"], size: int, namespace: str, seed: int) -> Int[Tensor, " n"]:
     """Draw a list with equally many images of each class, as many as `size` allows.
 
     Of each class, its images and those of a long-tailed list of the same seed are nested: one set
@@ -62,7 +68,9 @@ def balanced(labels: Tensor, size: int, namespace: str, seed: int) -> Tensor:
     return _draw(labels, [count] * len(available), namespace, seed, "images")
 
 
-def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tensor:
+def few_shot(
+    labels: Int[Tensor, " N"], per_class: int, namespace: str, seed: int
+) -> Int[Tensor, " n"]:
     """Draw a list of `per_class` images of each class."""
     available = torch.bincount(labels)
     if int(available.min()) < per_class:
@@ -75,7 +83,9 @@ def few_shot(labels: Tensor, per_class: int, namespace: str, seed: int) -> Tenso
     return _draw(labels, [per_class] * len(available), namespace, seed, "few-shot")
 
 
-def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose: str) -> Tensor:
+def _draw(
+    labels: Int[Tensor, " N"], counts: list[int], namespace: str, seed: int, purpose: str
+) -> Int[Tensor, " n"]:
     """Draw the first counts[k] images of a permutation of each class k."""
     stream = generator(namespace, seed, purpose)
     chosen = []
@@ -85,7 +95,7 @@ def _draw(labels: Tensor, counts: list[int], namespace: str, seed: int, purpose:
     return torch.cat(chosen).sort().values
 
 
-def read_indices(path: str | Path, n_images: int) -> Tensor:
+def read_indices(path: str | Path, n_images: int) -> Int[Tensor, " n"]:
     """Read the sorted indices of a .npy file."""
     try:
         with open(path, "rb") as file:
@@ -114,14 +124,14 @@ def read_indices(path: str | Path, n_images: int) -> Tensor:
 
 def split_indices(
     data: ImageData,
-    labels: Tensor,
+    labels: Int[Tensor, " N"],
     rho: float,
     split: str,
     namespace: str,
     seed: int,
     few_shot_per_class: int,
     listed: int = 0,
-) -> dict[str, Tensor]:
+) -> dict[str, Int[Tensor, " _"]]:
     """Choose the images of one cell and seed.
 
     They are drawn, read from index files, or those of a list that is long-tailed already.
@@ -129,7 +139,7 @@ def split_indices(
     files = data.index_files
     n_classes = int(labels.max()) + 1
 
-    def read(name: str) -> Tensor:
+    def read(name: str) -> Int[Tensor, " n"]:
         """Read an index file of the seed, with images of the pool of every class."""
         path = index_file(data, name, seed)
         indices = read_indices(path, len(labels))
@@ -169,7 +179,7 @@ def split_indices(
     }
 
 
-def check_classes(labels: Tensor, n_classes: int, name: str) -> None:
+def check_classes(labels: Int[Tensor, " n"], n_classes: int, name: str) -> None:
     """Raise RarefeatError for a list without an image of some class."""
     if (empty := (torch.bincount(labels, minlength=n_classes) == 0).nonzero()).numel():
         raise RarefeatError(
@@ -177,7 +187,7 @@ def check_classes(labels: Tensor, n_classes: int, name: str) -> None:
         )
 
 
-def _check_rho(labels: Tensor, rho: float, name: str) -> None:
+def _check_rho(labels: Int[Tensor, " n"], rho: float, name: str) -> None:
     """Raise RarefeatError for a rho that a list was not made with; 450 / 100 may be 4."""
     counts = torch.bincount(labels)
     largest, smallest = int(counts.max()), int(counts.min())

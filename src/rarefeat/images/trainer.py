@@ -1,6 +1,6 @@
 """The training loop on images: order, schedule, descent and checkpoints.
 
-The loss and the records are functions that its callers pass.
+The loss and the records are functions that its callers pass. Axes: B images of a batch.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -26,7 +27,7 @@ from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 from rarefeat.workflow.run.cli_helpers import progress
 from rarefeat.workflow.run.code_hashes import code_hash, hash_texts
 
-Weights = dict[str, Tensor]
+Weights = dict[str, Shaped[Tensor, "..."]]
 """Tensors by name."""
 RUNTIME_KEYS = ("checkpoint_minutes", "threads", "device")
 """Keys of the training's config that set no number."""
@@ -40,10 +41,10 @@ class TrainingRun(NamedTuple):
     seed: int
     checkpoint_path: Path
     """Safetensors file that is written during training and resumed from."""
-    identity: Tensor
-    """Hash of config, data and code, stored in the checkpoint, uint8 of shape (32,)."""
+    identity: UInt8[Tensor, "32"]
+    """Hash of config, data and code, stored in the checkpoint."""
     checkpoint_minutes: float
-    """Time between two checkpoints."""
+    """Time between two checkpoints (minutes)."""
     label: str
     """Name in progress and errors."""
     stream_prefix: str = ""
@@ -72,7 +73,9 @@ def warmed_cosine(step: int, steps: int, warmup: float, lr: float, final_lr: flo
     return final_lr + (lr - final_lr) * (1 + math.cos(math.pi * fraction)) / 2
 
 
-def epoch_batches(stream: torch.Generator, n_images: int, batch: int) -> tuple[Tensor, ...]:
+def epoch_batches(
+    stream: torch.Generator, n_images: int, batch: int
+) -> tuple[Int[Tensor, " B"], ...]:
     """Draw the batches of an epoch: a new order, full batches only."""
     size = min(batch, n_images)
     order = torch.randperm(n_images, generator=stream)
@@ -85,7 +88,7 @@ def train(
     optimiser: torch.optim.Optimizer,
     size: tuple[int, int, int],
     rate_of: Callable[[int, int], float],
-    loss_of: Callable[[Tensor, int], Tensor],
+    loss_of: Callable[[Int[Tensor, " B"], int], Float[Tensor, ""]],
     state: Weights,
     begin: Callable[[], None] = lambda: None,
     end: Callable[[int, Tensor, float], None] = lambda epochs, loss, rate: None,
@@ -170,7 +173,7 @@ def save_epoch(run: TrainingRun, epoch: int, weights: Weights) -> None:
     write_tensors(run.epoch_path(epoch), {"identity": run.identity, **tensors})
 
 
-def load(run: TrainingRun, path: Path, names: Iterable[str]) -> dict[str, Tensor]:
+def load(run: TrainingRun, path: Path, names: Iterable[str]) -> Weights:
     """Read tensors of a file of a training."""
     (identity,) = read_tensors(path, "identity")
     if not torch.equal(identity, run.identity):
@@ -210,8 +213,10 @@ def restore_checkpoint(
     return int(tensors["step"])
 
 
-def identity_of(stage: str, tensors: Sequence[Tensor], *settings: Section | str | int) -> Tensor:
-    """Hash everything that the numbers of a training depend on, to 32 bytes."""
+def identity_of(
+    stage: str, tensors: Sequence[Tensor], *settings: Section | str | int
+) -> UInt8[Tensor, "32"]:
+    """Hash everything that the numbers of a training depend on."""
     texts = [
         json.dumps(
             {key: value for key, value in dump_config(item).items() if key not in RUNTIME_KEYS},

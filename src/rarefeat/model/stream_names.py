@@ -1,4 +1,4 @@
-"""Names of the random streams of `core` and `chain`.
+"""Names of the random streams of `model`, `training` and `stages`.
 
 A name is hashed into the seed of its generator (`randomness.generator`). A changed name changes
 every draw of the stream, and with them all results, so these strings must stay as they are.

@@ -61,7 +61,7 @@ def paired_interval(
     return mean, low, high
 
 
-def select_cells(tables: Mapping[str, pd.DataFrame], study: Study) -> list[pd.DataFrame]:
+def select_cells(tables: Mapping[str, list[pd.DataFrame]], study: Study) -> list[pd.DataFrame]:
     """Return the rows of a study, or of a block of its grid, of tables of cells.
 
     A cell's table may hold more arms than the block has; these rows are dropped.

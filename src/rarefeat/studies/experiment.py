@@ -52,7 +52,7 @@ class Column(NamedTuple):
 
         low, high = self.bounds.get("ge"), self.bounds.get("le")
         check = schema.SHARE if (low, high) == (0, 1) else schema.within(low, high)
-        kind = "int64" if self.kind is int else self.kind
+        kind = {int: "int64", float: float}.get(self.kind, str)
         return schema.column(kind, check, self.unit, self.meaning, self.source, self.missing)
 
 
@@ -64,7 +64,7 @@ def column(
     meaning: str, bounds: Mapping[str, float] | None = None, unit: str = "1", source: str = "",
     missing: bool = False, kind: type = float,
 ) -> Column:  # fmt: skip
-    """Declare a column of numbers, or of texts if `kind` is str."""
+    """Declare a column of numbers, or of texts if `kind` is str or a Literal."""
     return Column(meaning, bounds or {}, unit, source, missing, kind)
 
 
@@ -268,7 +268,8 @@ class Experiment:
         return StudyKind(
             self.name, self.title, self.section, outputs,
             studies=lambda section: {self.study_name: section}, stages=(stage,),
-            inherits=SHARED_TRAINING_KEYS, by_default=False, question=self.question,
+            inherits=tuple(k for k in SHARED_TRAINING_KEYS if k in self.section.model_fields),
+            by_default=False, question=self.question,
             claim_inputs=lambda section: (
                 ClaimInputs((self.table_name,), {self.name: section}, claims)
                 if self.picks

@@ -510,7 +510,9 @@ class Project:
                     f" {MAX_SEED:,}, got {last:,}"
                 )
         claims = {f"claims_{paper}": paper for paper in self.papers}
-        merge_unique("targets", self.kinds, self.studies, claims)
+        # A kind of one study may have its name.
+        studies = {name: one for name, one in self.studies.items() if name != self.kind_of[name]}
+        merge_unique("targets", self.kinds, studies, claims)
         merge_unique("pages", self.pages, self.html_pages)
         for label, names in {
             "table": self.tables,
