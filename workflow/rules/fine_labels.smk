@@ -162,7 +162,9 @@ rule sweep_photographs:
         images=rules.image_data.output.images,
         features=lambda wildcards: (
             rules.represent_photographs.output.features
-            if STUDIES[wildcards.study].settings(PROJECT.cells[wildcards.study, wildcards.cell])["features"]
+            if STUDIES[wildcards.study].settings(PROJECT.cells[wildcards.study, wildcards.cell])[
+                "features"
+            ]
             else []
         ),
     output:

@@ -50,6 +50,11 @@ def subclasses(k: int, n: int) -> Int[Tensor, " n"]:
     return torch.arange(2 * k).repeat_interleave(n // (2 * k))
 
 
+def superclass_of(k: int, n: int) -> Int[Tensor, " n"]:
+    """Return the superclass of n samples."""
+    return subclasses(k, n) // k
+
+
 def draw_patch_kinds(
     data: EasyData, n: int, generators: Generators
 ) -> tuple[Bool[Tensor, "S n P"], Bool[Tensor, "S n P"]]:

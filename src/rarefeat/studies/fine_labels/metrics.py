@@ -13,7 +13,13 @@ from rarefeat.model.linear_probe import ridge_heads, sign_error
 from rarefeat.model.randomness import draw
 from rarefeat.studies.fine_labels import theory
 from rarefeat.studies.fine_labels.config import EasyData, HierarchicalData
-from rarefeat.studies.fine_labels.data import Generators, Patches, normal, subclasses
+from rarefeat.studies.fine_labels.data import (
+    Generators,
+    Patches,
+    normal,
+    subclasses,
+    superclass_of,
+)
 from rarefeat.studies.fine_labels.direct_simulator import strongest
 from rarefeat.studies.fine_labels.scalar_simulator import DetectorState
 
@@ -23,17 +29,12 @@ OwnFeatures = Bool[Tensor, "G F"]
 """Features that the samples of each class hold."""
 
 
-def truth(k: int, n: int) -> Int[Tensor, " n"]:
-    """Return the superclass of n samples."""
-    return subclasses(k, n) // k
-
-
 def superclass_error(
     scores: Float[Tensor, "S n G"], superclass: Int[Tensor, " G"], k: int
 ) -> Float[Tensor, " S"]:
     """Compute the fraction of samples with Fhat_y <= Fhat_y', ties too (Theorems 5.1, 5.2)."""
     fhat, _ = strongest(scores, superclass)
-    y = truth(k, scores.shape[1]).expand(scores.shape[:2])[..., None]
+    y = superclass_of(k, scores.shape[1]).expand(scores.shape[:2])[..., None]
     return (fhat.gather(-1, y) <= fhat.gather(-1, 1 - y))[..., 0].double().mean(-1)
 
 
@@ -121,7 +122,7 @@ def predicted_hard_error(
 
 def signs(k: int, n: int) -> Float[Tensor, " n"]:
     """Return the superclass of n samples as +1 and -1."""
-    return 1.0 - 2 * truth(k, n).double()
+    return 1.0 - 2 * superclass_of(k, n).double()
 
 
 def mix_samples(samples: Both, share: float, k: int) -> Float[Tensor, "n p"]:

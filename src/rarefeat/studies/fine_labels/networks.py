@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rarefeat.model.linear_probe import ridge_heads, sign_error
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.studies.fine_labels import metrics, scalar_simulator, theory
+from rarefeat.studies.fine_labels import scalar_simulator
 from rarefeat.studies.fine_labels.config import (
     COARSE,
     Detectors,
@@ -31,9 +31,26 @@ from rarefeat.studies.fine_labels.data import (
     draw_easy,
     own_features,
     streams,
+    superclass_of,
     superclasses,
 )
+from rarefeat.studies.fine_labels.metrics import (
+    bias_over_displacement,
+    fine_error,
+    growth_ratio,
+    off_diagonal_growth,
+    on_diagonal,
+    patch_sums,
+    predicted_hard_error,
+    probe_errors,
+    scores_in_noise,
+    signs,
+    smallest_change,
+    smallest_detectors,
+    superclass_error,
+)
 from rarefeat.studies.fine_labels.scalar_simulator import DetectorHistory, DetectorState
+from rarefeat.studies.fine_labels.theory import distraction
 from rarefeat.workflow.run.job_inputs import CellFile, JobInputs
 
 CHANGES = ("displacement", "decrement")
@@ -87,7 +104,7 @@ def train(
 
 def fine_tune(replicas: TrainedReplicas, data: EasyData, learner: Learner, T: int) -> DetectorState:
     """Train Fhat on the superclasses by the maximum rule (G.4)."""
-    truth = metrics.truth(data.k, learner.N).expand(len(replicas.seeds), -1)
+    truth = superclass_of(data.k, learner.N).expand(len(replicas.seeds), -1)
     # Coarse labels take no random numbers.
     samples = batches(data, COARSE, learner.N, T, streams("fine-tuning", replicas.seeds), [])
     fresh = ((patches, truth) for patches, _ in samples)
@@ -144,20 +161,20 @@ def errors(
         return scalar_simulator.scores(state, SAMPLERS[kind](data, tests, generators))
 
     def error(kind: str, data: HierarchicalData, state: DetectorState) -> Float[Tensor, " S"]:
-        return metrics.superclass_error(score(kind, data, state), superclass, k)
+        return superclass_error(score(kind, data, state), superclass, k)
 
     scores = score("easy", hierarchy, trained)
-    values = {("easy_error", primary): metrics.superclass_error(scores, superclass, k)}
+    values = {("easy_error", primary): superclass_error(scores, superclass, k)}
     if replicas.labels == fine(k):
-        values["easy_subclass_error", primary] = metrics.fine_error(scores, k)
+        values["easy_subclass_error", primary] = fine_error(scores, k)
     for s in s_dag:
         data = hierarchy.at(s_dag=s)
-        R = theory.distraction(data, kappa_b)
+        R = distraction(data, kappa_b)
         values["hard_error", s] = error("hard", data, trained)
-        values["predicted_hard_error", s] = metrics.predicted_hard_error(trained, data, superclass)
+        values["predicted_hard_error", s] = predicted_hard_error(trained, data, superclass)
         values["R", s] = torch.full((len(replicas.seeds),), R)
     if tuned is not None:
-        change = metrics.smallest_change(trained, tuned, replicas.features)
+        change = smallest_change(trained, tuned, replicas.features)
         values["tuning_smallest_change", primary] = change
         for kind in SAMPLERS:
             values[f"tuned_{kind}_error", primary] = error(kind, hierarchy, tuned)
@@ -169,22 +186,22 @@ def growth(replicas: TrainedReplicas) -> dict[str, Float[Tensor, " S"]]:
     features, history, end = replicas.features, replicas.history, replicas.trained
     row_of = {t: i for i, t in enumerate(history.steps.tolist())}
     T = max(row_of) + 1
-    ratios = metrics.growth_ratio(history.displacement[1:], end.detectors, features)
-    common = metrics.on_diagonal(history.displacement, features)[0].mean(-1)
+    ratios = growth_ratio(history.displacement[1:], end.detectors, features)
+    common = on_diagonal(history.displacement, features)[0].mean(-1)
     # Logarithmic growth is the same for every factor of four in t.
     late = common[row_of[T - 1]] - common[row_of[T // 4]]
     early = common[row_of[T // 4]] - common[row_of[T // 16]]
-    bias = metrics.bias_over_displacement(end, features)
+    bias = bias_over_displacement(end, features)
     return {
         "loss": history.loss[-1],
         "first_ratio": ratios[0],
-        "ratio": metrics.growth_ratio(end.displacement, end.detectors, features),
+        "ratio": growth_ratio(end.displacement, end.detectors, features),
         "largest_ratio": ratios.amax(0),
         "late_over_early_growth": late / early,
         "bias_over_common": bias[0],
         "bias_over_subclass": bias[1],
-        "smallest_detectors": metrics.smallest_detectors(end, features),
-        "off_diagonal_growth": metrics.off_diagonal_growth(end, features) / end.threshold,
+        "smallest_detectors": smallest_detectors(end, features),
+        "off_diagonal_growth": off_diagonal_growth(end, features) / end.threshold,
     }
 
 
@@ -193,7 +210,7 @@ def trajectory_rows(replicas: TrainedReplicas) -> list[dict]:
     history = replicas.history
     columns = {"loss": history.loss, "response": history.response}
     for name in CHANGES:
-        common, subclass = metrics.on_diagonal(getattr(history, name), replicas.features)
+        common, subclass = on_diagonal(getattr(history, name), replicas.features)
         columns |= {f"common_{name}": common.mean(-1), f"subclass_{name}": subclass.mean(-1)}
     return [
         {"step": t, "seed": seed} | {name: values[i, s].item() for name, values in columns.items()}
@@ -217,10 +234,10 @@ def head_rows(
             scalar_simulator.head_inputs(replicas.trained.row(s), patches.row(s))[0]
             for patches in samples
         ]
-        errors = metrics.probe_errors(
+        head_errors = probe_errors(
             inputs[:2], inputs[2:], hierarchy.k, heads.ridge, heads.hard_share
         )
-        rows += [{"features": "detectors", "seed": seed, **row} for row in errors]
+        rows += [{"features": "detectors", "seed": seed, **row} for row in head_errors]
     return rows
 
 
@@ -230,10 +247,10 @@ def noise_errors(
     """Compute errors of the networks in noise, and of a linear model on summed patches (B.2)."""
     data = hierarchy.easy.at(P=noise.P, sigma_zeta=noise.sigma_zeta)
     k, heads, network = data.k, [], []
-    signs = metrics.signs(k, noise.samples)
+    sides = signs(k, noise.samples)
     for s, seed in enumerate(replicas.seeds):
         fit, test = (
-            metrics.patch_sums(
+            patch_sums(
                 data,
                 draw_easy(data, noise.samples, streams(f"linear {purpose}", [seed])),
                 streams(f"linear {purpose} noise", [seed]),
@@ -242,11 +259,11 @@ def noise_errors(
         )
         samples = draw_easy(data, noise.tests, streams("network in noise", [seed]))
         rest = streams("noise on patches", [seed])
-        scores = metrics.scores_in_noise(replicas.trained.row(s), data, samples, rest)
-        network.append(metrics.superclass_error(scores, replicas.superclass, k))
-        for penalty, head in zip(ridge, ridge_heads(fit, signs, ridge), strict=True):
+        scores = scores_in_noise(replicas.trained.row(s), data, samples, rest)
+        network.append(superclass_error(scores, replicas.superclass, k))
+        for penalty, head in zip(ridge, ridge_heads(fit, sides, ridge), strict=True):
             keys = {"features": "patch sums", "seed": seed, "penalty": penalty, "hard_share": 0.0}
-            heads.append({**keys, "easy": sign_error(head, test, signs)})
+            heads.append({**keys, "easy": sign_error(head, test, sides)})
     return torch.cat(network), heads
 
 
