@@ -22,7 +22,7 @@ from rarefeat.studies.fine_labels.granularity.config import (
     ResNetSettings,
 )
 from rarefeat.workflow.config.study import merge_configs
-from rarefeat.workflow.files.tensors import write_tensors
+from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.job_inputs import JobInputs
 from rarefeat.workflow.study_kind import IMAGE_DATA, collected_table
@@ -145,6 +145,14 @@ def test_replica_rows_cover_checkpoints_and_readouts(tmp_path):
     assert readouts == [{"probe", "once", "finetuned"}] * 2
     assert (found["classes"] == 2).all()
     assert found["error"].between(0, 1).all()
+
+
+def test_fine_tuning_begins_with_the_pretrained_encoder(tmp_path):
+    rows_of(tmp_path, "coarse", images().superclass, finetuning={"lr": 1e-30})
+    for name in (name for name in classifier().trained if name.startswith("encoder")):
+        before = read_tensors(tmp_path / "pretraining.seed=0.2.safetensors", name)[0]
+        after = read_tensors(tmp_path / "superclasses.2.seed=0.safetensors", f"weight/{name}")[0]
+        torch.testing.assert_close(after, before)
 
 
 def test_task_is_learned(tmp_path):

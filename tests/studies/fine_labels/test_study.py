@@ -139,6 +139,15 @@ def test_fine_labels_learn_subclasses():
     assert found["random-4"]["hard_error"] > 0.3
 
 
+def test_growth_compares_late_with_early_steps():
+    replicas = networks.train(hierarchy(), learner(), DETECTORS, COARSE, [0])
+    t = replicas.history.steps.double()[:, None, None, None]
+    linear = replicas.history._replace(displacement=t.expand_as(replicas.history.displacement))
+    found = networks.growth(replicas._replace(history=linear))
+    assert found["late_over_early_growth"].item() == pytest.approx((39 - 10) / (10 - 2))
+    assert found["first_ratio"] == found["largest_ratio"] == 1
+
+
 def measure_claims(tables):
     """Measure the claims on tables whose names lack the prefix."""
     tables = {f"fine_labels_{name}": table for name, table in tables.items()}
@@ -230,6 +239,7 @@ def test_quantities_of_claims_on_planted_tables(results):
     for key, value in values.items():
         assert found[key].value == pytest.approx(value), key
     assert found["F1-noise", f"{DIRECT}: k=2, fine"].value == 0
+    assert ("6-late", f"{DIGITS}: parity, manual, epoch 4") not in found
 
 
 def test_primary_regimes_are_in_the_config():

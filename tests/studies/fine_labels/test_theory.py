@@ -151,6 +151,20 @@ def test_wrong_balance_changes_the_first_step():
         assert (abs(after.displacement[0, 0, 3] / expected - 1) > 0.2) == wrong
 
 
+def test_noise_of_patches_lowers_the_bias():
+    """The update's noise in the other d - 1 directions adds to its norm in quadrature, eq. (18)."""
+    data, own = hierarchy(sigma_zeta=0.5), learner()
+    state = equal_detectors(COARSE, data, own)
+    patches, classes = next(iter(stream(COARSE, data, own, 1)))
+    batch = scalar_simulator.moments(patches, data.k)
+    after, _, _ = scalar_simulator.step(state, data, own, batch, classes)
+    # Logits are 1/2, so that each patch of v_+ moves a detector by half its amplitude.
+    held = patches.amplitude[0][(patches.feature[0] == 0) & (patches.amplitude[0] > 0)]
+    squared = (held.sum() / 2) ** 2 + (data.d - 1) * 0.5**2 * len(held) / 4
+    expected = own.eta / (own.N * data.P) * squared.sqrt().item() / own.kappa_b
+    assert after.decrement[0, 0, 0].item() == pytest.approx(expected, rel=1e-3)
+
+
 def test_growth_is_that_of_constant_numbers():
     """With exactly s* patches of either kind the simulator follows a differential equation.
 
