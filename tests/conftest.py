@@ -39,7 +39,7 @@ from rarefeat.workflow.project import Project, parse
 from rarefeat.workflow.run.cli_helpers import load_function
 from rarefeat.workflow.run.command import write, write_outputs
 from rarefeat.workflow.run.job import Job
-from rarefeat.workflow.run.job_inputs import JobInputs
+from rarefeat.workflow.run.job_inputs import JobInputs, call
 from rarefeat.workflow.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
 
 torch.set_num_threads(1)
@@ -242,7 +242,7 @@ def make_cells(results: Path, stage: Stage, name: str, study: Any) -> None:
     for cell in cells:
         for block in study.blocks():
             job = stage.job(name, study, cell, block)
-            result = function(JobInputs(job, results), job)
+            result = call(function, JobInputs(job, results), job)
             contents = result if isinstance(result, tuple) else (result,)
             for folder, content in zip(stage.folders, contents, strict=True):
                 write(results / stage.path(folder, name, cell, block), content, job, [])
@@ -251,7 +251,7 @@ def make_cells(results: Path, stage: Stage, name: str, study: Any) -> None:
 def made_table(results: Path, table: Table) -> Any:
     """What the function of a table makes of the files of cells."""
     job = table.job({})
-    return load_function(table.function)(JobInputs(job, results), job)
+    return call(load_function(table.function), JobInputs(job, results), job)
 
 
 def write_encoders(

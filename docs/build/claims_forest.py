@@ -6,10 +6,10 @@ import textwrap
 
 import pandas as pd
 
+from formatting import interval
 from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.workflow.files.markdown import interval
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 

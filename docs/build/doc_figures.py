@@ -14,7 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from claims_forest import COLOURS, claims_forest, svg
+from explorer import SIGMA
 from figures_from_published import iter_figures
+from formatting import interval, records, select_rows
 from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
@@ -27,7 +29,6 @@ from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
-from rarefeat.workflow.files.markdown import interval, records, select_rows
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 from rarefeat.workflow.registry import kinds
@@ -51,8 +52,6 @@ def papers() -> dict[str, str]:
     return names | {f"beyond {paper}": f"Beyond: {title}" for paper, title in names.items()}
 
 
-SIGMA = 0.05
-"""Noise of the points that the pages of imbalance are about."""
 MIN_REPLICAS = 5
 """Smallest number of replicas of a mean that is shown."""
 

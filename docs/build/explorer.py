@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from formatting import records, select_rows, single_row
 from rarefeat.model.logistic_fit import LogisticFit
 from rarefeat.stages.critical_frequency import (
     GRID,
@@ -25,7 +26,6 @@ from rarefeat.studies.imbalance.explorer import (
     study_counts,
 )
 from rarefeat.workflow.config.study import Study
-from rarefeat.workflow.files.markdown import records, select_rows, single_row
 from rarefeat.workflow.files.published import PublishedTables
 
 SIGMA = 0.05

@@ -19,19 +19,19 @@ import pandas as pd
 
 from doc_figures import papers, render_doc_figures
 from explorer import page_from_published
-from published_claims import all_claims, published_claims
-from published_tables import table_reductions
-from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
-from rarefeat.claims.verdict import WORDS
-from rarefeat.errors import RarefeatError
-from rarefeat.studies.long_tail.paper_values import TABLE_2
-from rarefeat.workflow.files.markdown import (
+from formatting import (
     interval,
     number,
     records,
     select_rows,
     single_row,
 )
+from published_claims import all_claims, published_claims
+from published_tables import table_reductions
+from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
+from rarefeat.claims.verdict import WORDS
+from rarefeat.errors import RarefeatError
+from rarefeat.studies.long_tail.paper_values import TABLE_2
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import DEFAULT, Project, load

@@ -112,6 +112,8 @@ class LogHandler(LogHandlerBase):
             self.total = record.stats["total"]
             self.say(f"{count_jobs(self.total)} to run")
             if self.common_settings.dryrun:
+                rows = [f"{rule:30} {count}" for rule, count in record.stats.items()]
+                self.say("\n".join(["Job stats:", *rows]))
                 return
             plain = not self.stream.isatty() or os.environ.get("TERM") == "dumb"
             style = {"bar_format": "[{n_fmt}/{total_fmt}] |{bar:16}| {desc}", "dynamic_ncols": True}

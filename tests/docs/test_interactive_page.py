@@ -12,8 +12,8 @@ import torch
 from conftest import of_size
 
 from explorer import LATE
+from formatting import select_rows
 from rarefeat.statistics import fraction_interval
-from rarefeat.workflow.files.markdown import select_rows
 from recorded_runs import SETTINGS, neuron_positions, record_runs
 
 ROOT = Path(__file__).parents[2]

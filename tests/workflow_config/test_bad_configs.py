@@ -55,7 +55,7 @@ CLASH = "imbalance={studies: {pretrain: {grid: {g: {eps_min: [1], sigma: [0.1], 
         ("--config 'data={N: many}'", "config: data.N: Input should be a valid integer"),
         ("paper --config results=..", "config: results: must be a folder of its own"),
         ("papr", "papr"),
-        (f"--config '{CLASH}'", "config: pretrain: a study and a rule have this name"),
+        (f"--config '{CLASH}'", "The name pretrain is already used by another rule"),
     ],
 )
 def test_snakemake_prints_the_line_before_any_job(arguments, message, folder):

@@ -49,8 +49,8 @@ def test_expected_file_is_accepted():
             'another config.training {"T": 5} instead of {"T": 6}',
         ),
         ({"config": {"probe": {"l2": 1}}}, "another config.probe null"),
-        ({"code": {"stages.pretrain": "0b"}}, 'another code.chain.pretrain "0a" instead of "0b"'),
-        ({"code": {"stages.probe": None, "stages.pretrain": None}}, "another code.chain.pretrain"),
+        ({"code": {"stages.pretrain": "0b"}}, 'another code.stages.pretrain "0a" instead of "0b"'),
+        ({"code": {"stages.probe": None, "stages.pretrain": None}}, "another code.stages.pretrain"),
     ],
 )
 def test_other_file_is_refused_with_what_differs(changes, words):
@@ -120,8 +120,8 @@ class Chain:
         if name.endswith(":aggregate"):
             files = {"probes": PROBE, "trajectories": PRETRAIN}
         job = Table("", name, {"tiny": STUDY}, files, study="tiny").job({})
-        number = 4 if name.endswith(":aggregate") else 1
-        run_stage(job, self.results, *(self.results / f"{i}.parquet" for i in range(number)))
+        names = ("grid", "summary") if name.endswith(":aggregate") else ("table",)
+        run_stage(job, self.results, *(self.results / f"{name}.parquet" for name in names))
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_every_reader_takes_the_right_file_and_no_other(chain):
     for kind, readers in READERS.items():
         for reader in readers:
             chain.run(reader)
-        path, module = chain.path(kind), MADE_BY[kind].function.partition(":")[0]
+        path, module = chain.path(kind), MADE_BY[kind].function
         code = MADE_BY[kind].job("tiny", STUDY, chain.cell, chain.block).code
         right = path.read_bytes()
         others = {

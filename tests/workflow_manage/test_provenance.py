@@ -1,6 +1,5 @@
 """What a file says of itself, and which of a folder of results are damaged or misplaced."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -107,17 +106,6 @@ def test_misplaced_file_is_listed(results, path, place, name):
     shutil.copy(results / path, results / place)
     (line,) = verify(results)
     assert line.startswith(f"{results / place} is not the file that its name says: it is {name};")
-
-
-def test_show_adds_the_config_of_the_job(results):
-    job = PROJECT.table_job("lucky_sets")
-    short = json.loads(show(results / TABLES[0]))
-    assert short["job"] == job.identity
-    assert isinstance(short["config"], str)
-    (results / "jobs").mkdir()
-    (results / "jobs/lucky_sets-0.json").write_text(job.to_json)
-    assert json.loads(show(results / TABLES[0])) == short | {"config": job.config, "code": job.code}
-    assert json.loads(show(results / ENCODERS)) == json.loads(JOB.to_json)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
-"""A job in a fork of the server is the job that `python -m` runs.
-
-Ends with what asked for it.
-"""
+"""A job in a fork of the server is the job that a new Python runs, and ends with its client."""
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,72 +14,94 @@ import pytest
 from conftest import until
 
 from rarefeat.workflow.run.fork_server import ONE_THREAD
+from rarefeat.workflow.run.launch import SERVER
 
 OWNER = (
     "import sys; from rarefeat.workflow.run.fork_server import start;"
-    " print(start(), flush=True); sys.stdin.read()"
+    " start(sys.argv[1]); print('started', flush=True); sys.stdin.read()"
 )
+STUB = """
+import runpy, sys, types
+
+def main(words):
+    sys.argv[1:] = words[3:]
+    runpy.run_path(words[0], run_name="__main__")
+
+command = types.ModuleType("rarefeat.workflow.run.command")
+command.main, command.remember = main, lambda results: None
+sys.modules[command.__name__] = command
+"""
+"""Stands for the command `rarefeat run`: a job is a script."""
 FORKED = "import os, sys\nforked = 'torch' in sys.modules\n"
 
 
-@contextlib.contextmanager
-def run_server() -> Iterator[tuple[str, subprocess.Popen]]:
-    """The socket of a server.
+def variables(folder: Path) -> dict[str, str]:
+    """Return an environment in which jobs are scripts."""
+    (folder / "stub").mkdir(exist_ok=True)
+    (folder / "stub/sitecustomize.py").write_text(STUB)
+    path = os.pathsep.join([str(folder / "stub"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | ONE_THREAD | {"PYTHONPATH": path}
 
-    The process that started it, which ends with its standard input.
-    """
-    command = [sys.executable, "-c", OWNER]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as owner:
-        yield owner.stdout.readline().strip(), owner
+
+@contextlib.contextmanager
+def run_server(folder: Path) -> Iterator[subprocess.Popen]:
+    """The process that starts the server of a folder of results; it ends with its input."""
+    command = [sys.executable, "-c", OWNER, str(folder)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=variables(folder), **pipes) as owner:
+        assert owner.stdout.readline() == "started\n"
+        yield owner
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[str]:
-    """A server whose first job has run."""
-    with run_server() as (name, _):
-        assert run(tmp_path_factory.mktemp("first"), "print(forked)", name).stdout == "False\n"
-        yield name
+def server(tmp_path_factory) -> Iterator[Path]:
+    """The folder of results of a server whose first job has run."""
+    folder = tmp_path_factory.mktemp("results")
+    with run_server(folder):
+        first = run(tmp_path_factory.mktemp("first"), "print(forked)", folder)
+        assert without_time(first.stdout) == "False\n"
+        yield folder
 
 
-def start(
-    folder: Path, code: str, name: str = "", *arguments: str, **variables: str
-) -> subprocess.Popen:
-    """Start a job with this code."""
+def start(folder: Path, code: str, results: Path, *arguments: str, **more: str) -> subprocess.Popen:
+    """Start a job with this code, whose output is in a folder of results."""
     (folder / "task.py").write_text(FORKED + code)
-    environment = os.environ | ONE_THREAD | {"RAREFEAT_FORK_SERVER": name} | variables
-    command = [sys.executable, "-m", "rarefeat.workflow.run.launch", "task", *arguments]
+    words = ["run", "task.py", "--output", str(results / "new/a.parquet"), *arguments]
+    command = [sys.executable, "-m", "rarefeat.workflow.run.launch", *words]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)
+    return subprocess.Popen(command, cwd=folder, env=variables(folder) | more, text=True, **pipes)
 
 
-def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess:
+def run(
+    folder: Path, code: str, results: Path, *words: str, **more: str
+) -> subprocess.CompletedProcess:
     """Run a job to its end."""
-    with start(folder, *words, **variables) as process:
+    with start(folder, code, results, *words, **more) as process:
         out, err = process.communicate("a line\n", timeout=120)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def start_long(folder: Path, name: str) -> tuple[subprocess.Popen, psutil.Process]:
-    """Start a job that lasts until it is ended by SIGTERM, which it writes down.
-
-    With its process.
-    """
+def start_long(folder: Path, results: Path) -> tuple[subprocess.Popen, psutil.Process]:
+    """Start a job that lasts until SIGTERM, which it writes down; return its process, too."""
     code = """
 import pathlib, signal, time
 signal.signal(15, lambda *_: (pathlib.Path("ended").touch(), sys.exit("ended")))
 print(os.getpid(), flush=True)
 time.sleep(1000)
 """
-    client = start(folder, code, name)
+    client = start(folder, code, results)
     return client, psutil.Process(int(client.stdout.readline()))
+
+
+def without_time(text: str) -> str:
+    """Return what a job printed, without the line of what it used."""
+    return re.sub(r"[\d.]+ s, [\d.]+ CPU s, \d+ MB\n", "", text)
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        "print(sys.argv, sys.stdin.read(), os.getcwd(), sys.path); print('err', file=sys.stderr)",
+        "print(sys.argv, sys.stdin.read(), os.getcwd()); print('err', file=sys.stderr)",
         "sys.exit(7)",
         "sys.exit('error: this')",
         "def fail():\n    raise ValueError('wrong')\nfail()",
@@ -90,14 +110,19 @@ time.sleep(1000)
     ],
 )
 def test_fork_does_what_a_new_python_does(server, tmp_path, code):
-    forked, direct = (run(tmp_path, code, name, "a b", "", "é") for name in (server, ""))
+    places = server, tmp_path / "no_run"
+    forked, direct = (run(tmp_path, code, results, "a b", "", "é") for results in places)
+    forked.stdout, direct.stdout = (without_time(done.stdout) for done in (forked, direct))
     assert (forked.returncode, forked.stdout) == (direct.returncode, direct.stdout)
     assert forked.stderr.splitlines()[-3:] == direct.stderr.splitlines()[-3:]
 
 
 def test_fork_runs_the_code_on_the_disk(server, tmp_path):
     for text in ("first", "second, longer"):
-        assert run(tmp_path, f"print({text!r}, forked)", server).stdout == f"{text} True\n"
+        assert (
+            without_time(run(tmp_path, f"print({text!r}, forked)", server).stdout)
+            == f"{text} True\n"
+        )
 
 
 @pytest.mark.parametrize("draw", ["random.random()", "numpy.random.rand()", "torch.rand(1)"])
@@ -110,12 +135,15 @@ def test_two_forks_draw_different_numbers(server, tmp_path, draw):
 
 
 def test_job_of_two_threads_runs_by_itself(server, tmp_path):
-    assert run(tmp_path, "print(forked)", server, OMP_NUM_THREADS="2").stdout == "False\n"
+    assert (
+        without_time(run(tmp_path, "print(forked)", server, OMP_NUM_THREADS="2").stdout)
+        == "False\n"
+    )
 
 
 def test_server_has_one_thread_to_fork_from(server, tmp_path):
     code = "print(len(os.listdir(f'/proc/{os.getppid()}/task')), forked)"
-    assert run(tmp_path, code, server).stdout == "1 True\n"
+    assert without_time(run(tmp_path, code, server).stdout) == "1 True\n"
 
 
 def test_killed_client_ends_its_fork(server, tmp_path):
@@ -139,13 +167,14 @@ def test_killed_fork_gives_its_client_status_1(server, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_server_and_jobs_end_with_the_run(tmp_path, number):
-    with run_server() as (name, owner):
+    with run_server(tmp_path) as owner:
         (server,) = psutil.Process(owner.pid).children()
+        name = (tmp_path / SERVER).read_text()
         folders = [tmp_path / text for text in ("by_itself", "forked")]
         jobs = []
         for folder in folders:
             folder.mkdir()
-            jobs.append(start_long(folder, name))
+            jobs.append(start_long(folder, tmp_path))
         assert [client.pid == process.pid for client, process in jobs] == [True, False]
         owner.send_signal(number)
         owner.wait()

@@ -1,6 +1,6 @@
-"""A job starts fast, as the module that its file names; its times are written."""
+"""A job starts fast, and the last line of its log says what it used."""
 
-import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,39 +8,46 @@ from pathlib import Path
 from rarefeat.workflow.run import launch
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    """Run a job in a folder, without a server."""
-    (folder / "task.py").write_text("import sys\nsys.exit(sys.argv[1] if sys.argv[1:] else None)")
-    environment = {key: value for key, value in os.environ.items() if key != launch.SERVER}
-    command = [sys.executable, "-m", "rarefeat.workflow.run.launch", *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess:
+    """Run the command in a folder."""
+    command = [sys.executable, "-m", "rarefeat.workflow.run.launch", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_job_says_what_it_used_and_a_failed_one_why_it_failed(tmp_path):
+    words = (
+        "run",
+        "stages.synthesise:stage",
+        "heatmap",
+        "--config",
+        "--cell",
+        "eps_min=0.1",
+        "--seeds",
     )
+    good = run(tmp_path, *words, "100-100", "--output", "a.safetensors")
+    assert good.returncode == 0, good.stderr
+    assert re.fullmatch(r"[\d.]+ s, [\d.]+ CPU s, \d+ MB", good.stdout.splitlines()[-1])
+    bad = run(
+        tmp_path,
+        "run",
+        "stages.synthesise:stage",
+        "absent",
+        "--config",
+        "--output",
+        "a.safetensors",
+    )
+    assert (bad.returncode, bad.stdout) == (1, "")
+    assert bad.stderr.startswith("error: stages.synthesise:stage runs on no study absent")
 
 
-def test_times_are_written_of_a_job_that_succeeds(tmp_path):
-    times = tmp_path / "new/times.tsv"
-    assert run(tmp_path, "--times", str(times), "task", "failed").returncode == 1
-    assert not times.exists()
-    (tmp_path / "task.py").unlink()
-    (tmp_path / "work.py").write_text("import time\nwhile time.process_time() < 1: pass\n")
-    assert run(tmp_path, "--times", str(times), "work").returncode == 0
-    head, row = (line.split("\t") for line in times.read_text().splitlines())
-    found = dict(zip(head, map(float, row), strict=True))
-    assert list(found) == ["s", "max_rss", "cpu_time"]
-    assert 1 <= found["cpu_time"] < 5
-    assert 0.5 < found["s"] < 60
-    assert 5 < found["max_rss"] < 5000
-
-
-def test_times_that_cannot_be_written_are_one_line(tmp_path):
-    (tmp_path / "work.py").write_text("")
-    done = run(tmp_path, "--times", "/proc/times.tsv", "work")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: cannot write /proc/times.tsv: ")
-
-
-def test_launch_imports_nothing_slow(tmp_path):
+def test_launch_imports_nothing_slow():
     slow = ["torch", "numpy", "pandas", "pyarrow", "pydantic", "subprocess"]
-    (tmp_path / "work.py").write_text(f"import sys\nprint({{*{slow}}} & {{*sys.modules}})")
-    assert run(tmp_path, "work").stdout == "set()\n"
+    code = f"import sys, rarefeat.workflow.run.launch; print({{*{slow}}} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_server_is_that_of_the_folder_above_the_output(tmp_path):
+    (tmp_path / launch.SERVER).write_text("name")
+    output = str(tmp_path / "tables/a.parquet")
+    assert launch.find_server(["f", "name", "--output", output]) == "name"

@@ -23,7 +23,6 @@ from rarefeat.workflow.files.sealed_files import read_table
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.metadata import (
     build_origin,
-    find_job,
     machine,
     page_text,
     read_origin,
@@ -123,17 +122,6 @@ def test_origin_changes_with_config_and_code_not_blocks():
     other = build_origin(job.model_copy(update={"code": job.code | {"stages.pretrain:stage": "0"}}))
     assert other["job"] != origin["job"]
     assert other["config"] == origin["config"]
-
-
-def test_job_of_a_table_is_found_in_its_results(tmp_path):
-    job, other = PROJECT.table_job("heatmap_grid"), PROJECT.table_job("paper_grid")
-    path = tmp_path / "tables/heatmap_grid.parquet"
-    write_product(path, TABLE, build_origin(job))
-    assert find_job(path, read_origin(path)) is None
-    (tmp_path / "jobs").mkdir()
-    for item in (job, other):
-        item.write(tmp_path)
-    assert find_job(path, read_origin(path)) == job
 
 
 def test_damage_is_refused(tmp_path):

@@ -15,8 +15,7 @@ TENSORS = {
     "studies.fate.learning_times": "reads the law of late learning",
     "studies.imbalance.alignment_map": "cosines of trained weights",
     "studies.long_tail.aggregate": "groups of classes by the function that training uses",
-    "studies.scaling.aggregate": "cosines of trained weights",
-    "studies.scaling.lucky_sets": "draws neurons by the million",
+    "studies.scaling.sets": "draws neurons by the million",
     "studies.selection.model_validation": "draws the initial weights that the law reads",
     "studies.theory.milestones": "courses of trained weights",
     "studies.theory.one_step": "steps of trained encoders",
@@ -34,7 +33,7 @@ class Blocked(MetaPathFinder):
 
 sys.meta_path.insert(0, Blocked())
 from rarefeat.workflow.project import load
-import rarefeat.figures.draw, rarefeat.claims.run_measurements, rarefeat.workflow.run.execute_job
+import rarefeat.figures.draw, rarefeat.claims.run_measurements, rarefeat.workflow.run.command
 
 load()
 asked = []

@@ -115,14 +115,14 @@ class Claim(Section):
         " difference of two such of one seed: these are tested exactly",
     )
     reason: str = Field(
-        min_length=1, description="why threshold and margin follow from the statement"
+        default="", description="why threshold and margin follow from the statement"
     )
     primary: Annotated[Regime, BeforeValidator(parse_regime)] = Field(
         description="the regime that the paper speaks of: its study alone, or with its position on"
         " the axes"
     )
     control: str = Field(
-        min_length=1,
+        default="",
         description="what would show the same without the claim being true, and how the two are"
         " distinguished",
     )
@@ -130,7 +130,9 @@ class Claim(Section):
         ge=0, description="replicas of the primary row; 0 for a claim about fitted sizes"
     )
     tolerance: Number = Field(
-        ge=0, description="a change that is none, when a hyper-parameter is halved or doubled"
+        default=0.0,
+        ge=0,
+        description="a change that is none, when a hyper-parameter is halved or doubled",
     )
     success: Range | None = Field(
         default=None,

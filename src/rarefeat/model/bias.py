@@ -82,10 +82,10 @@ def grow(
 def make_bias_rule(schedule: BiasSchedule, d: int, eta: float) -> BiasRule:
     """Make the bias rule that a schedule names."""
 
-    def gradient(context: BiasContext) -> Tensor:
+    def gradient(context: BiasContext) -> Float[Tensor, "S m"]:
         return context.bias - eta * context.gradient()
 
-    def scheduled(context: BiasContext) -> Tensor:
+    def scheduled(context: BiasContext) -> Float[Tensor, "S m"]:
         bias = follow(context.norms, d, schedule.share)
         if schedule.rule == "grow":
             norms = context.weights.norm(dim=-1)

@@ -385,10 +385,7 @@ def auc_of_smaller_norm(norms: Float[Tensor, " m"], is_target: Bool[Tensor, " m"
 
 
 def excess_precision_at_k(norms: Float[Tensor, " m"], is_target: Bool[Tensor, " m"]) -> float:
-    """Compute the fraction of targets among the k smallest norms, minus chance k / m.
-
-    k is the number of targets.
-    """
+    """Compute the fraction of k targets among the k smallest norms, minus chance k / m."""
     k = int(is_target.sum())
     if not 0 < k < len(norms):
         return math.nan

@@ -52,7 +52,7 @@ class Column(NamedTuple):
 
         low, high = self.bounds.get("ge"), self.bounds.get("le")
         check = schema.SHARE if (low, high) == (0, 1) else schema.within(low, high)
-        kind = "int64" if self.kind is int else self.kind
+        kind = {int: "int64", float: float, bool: bool}.get(self.kind, str)
         return schema.column(kind, check, self.unit, self.meaning, self.source, self.missing)
 
 
@@ -64,8 +64,26 @@ def column(
     meaning: str, bounds: Mapping[str, float] | None = None, unit: str = "1", source: str = "",
     missing: bool = False, kind: type = float,
 ) -> Column:  # fmt: skip
-    """Declare a column of numbers, or of texts if `kind` is str."""
+    """Declare a column of numbers, or of texts if `kind` is str or a Literal."""
     return Column(meaning, bounds or {}, unit, source, missing, kind)
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """A table: what a row is, its columns, and those that tell rows apart."""
+
+    name: str
+    rows: str
+    columns: Mapping[str, Column]
+    keys: Sequence[str]
+
+    @cached_property
+    def schema(self) -> "pa.DataFrameSchema":
+        """Its schema, for whoever makes or reads the table; a plan needs none."""
+        from rarefeat.workflow.files import schema
+
+        columns = {name: item.schema() for name, item in self.columns.items()}
+        return schema.schema(self.name, self.rows, columns, list(self.keys))
 
 
 def setting(kind: Any, meaning: str, **bounds: float) -> Any:
@@ -73,6 +91,8 @@ def setting(kind: Any, meaning: str, **bounds: float) -> Any:
     return kind, Field(description=meaning, **bounds)
 
 
+DIVERGED = {"diverged"}
+"""Column of a replica that has run away: 0 or 1."""
 SEED = Column("seed of the replica", SIZE, "", kind=int)
 
 
@@ -154,11 +174,7 @@ class Experiment:
     @cached_property
     def section(self) -> type[PointStudy]:
         """The section of the config, and its only study."""
-        axes = {
-            name: (Distinct[one_of(axis)], Field(min_length=1, description=axis.meaning))
-            for name, axis in self.axes.items()
-        }
-        points = create_model("Points", __base__=Section, __doc__="Points of a grid.", **axes)
+        points = grid_section(self.axes)
         named = Field(min_length=1, description="named blocks; what several hold is computed once")
         fields = {
             name: item if isinstance(item, tuple) else (item, ...)
@@ -193,7 +209,7 @@ class Experiment:
         """Return mean, interval and number of seeds of the base, and of all changes from it."""
         parts = {"base": select(table, self.base), "changes": self.changes(table)}
         tables = [
-            means_by(parts[which], self.keys, names, shares=("diverged",))
+            means_by(parts[which], self.keys, names, DIVERGED & self.columns.keys())
             for which, names in self.means.items()
         ]
         import pandas as pd
@@ -214,7 +230,7 @@ class Experiment:
             of = [select(rows, arm).set_index("seed") for arm in (pick.arm, pick.minus) if arm]
             of = of or [rows.set_index("seed")]
             numbers = of[0][pick.column] - (of[1][pick.column] if pick.minus else 0.0)
-            kept = pick.counts_diverged or pick.arm == self.base
+            kept = pick.counts_diverged or pick.arm == self.base or not DIVERGED & {*rows}
             lost = 0 if kept else int(sum(one["diverged"].sum() for one in of))
             point = dict(zip(self.axes, values, strict=True))
             yield measurement(
@@ -250,13 +266,23 @@ class Experiment:
         return StudyKind(
             self.name, self.title, self.section, outputs,
             studies=lambda section: {self.study_name: section}, stages=(stage,),
-            inherits=SHARED_TRAINING_KEYS, by_default=False, question=self.question,
+            inherits=tuple(k for k in SHARED_TRAINING_KEYS if k in self.section.model_fields),
+            by_default=False, question=self.question,
             claim_inputs=lambda section: (
                 ClaimInputs((self.table_name,), {self.name: section}, claims)
                 if self.picks
                 else None
             ),
         )  # fmt: skip
+
+
+def grid_section(axes: Mapping[str, Column]) -> type[Section]:
+    """Return a section of the config that has a list of values for each axis."""
+    fields = {
+        name: (Distinct[one_of(axis)], Field(min_length=1, description=axis.meaning))
+        for name, axis in axes.items()
+    }
+    return create_model("Points", __base__=Section, __doc__="Points of a grid.", **fields)
 
 
 def one_of(axis: Column) -> Any:

@@ -6,7 +6,6 @@ from pandera.pandas import DataFrameSchema
 
 from rarefeat.claims import tables as claims_tables
 from rarefeat.stages import tables as chain_tables
-from rarefeat.studies.experiment import Experiment
 from rarefeat.workflow.registry import kinds
 
 
@@ -21,9 +20,9 @@ def schemas_by_maker() -> dict[str, dict[str, DataFrameSchema]]:
     }
     schemas_of: dict[str, dict[str, DataFrameSchema]] = {}
     for maker, module in modules.items():
-        declared = getattr(module, "STUDY", None)
-        items = [item for item in vars(module).values() if isinstance(item, DataFrameSchema)]
-        items += [declared.schema] if isinstance(declared, Experiment) else []
+        # What declares a table without pandera has its schema in `schema`.
+        items = [getattr(item, "schema", item) for item in vars(module).values()]
+        items = [item for item in items if isinstance(item, DataFrameSchema)]
         listed = {name for others in schemas_of.values() for name in others}
         schemas_of[maker] = {item.name: item for item in items if item.name not in listed}
     return schemas_of

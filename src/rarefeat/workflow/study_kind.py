@@ -16,7 +16,7 @@ from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.images import ImageStudy
 from rarefeat.workflow.config.section import Section, dump_config
 from rarefeat.workflow.config.study import Study, merge_configs, share_defaults
-from rarefeat.workflow.run.code_hashes import settings_read
+from rarefeat.workflow.run.code_hashes import find_file, settings_read
 from rarefeat.workflow.run.job import Job, make_job
 
 ConfigSections = Mapping[str, Any]
@@ -299,13 +299,14 @@ class StudyKind:
         """Return the name of one of its modules, from the package's root.
 
         A kind that is one file holds SINGLE_FILE_MODULES itself; another module of it is
-        `studies/KIND_NAME.py`.
+        `studies/KIND_NAME.py`. The declaration of a folder holds those that have no file there.
         """
-        if not self.is_file:
-            return f"studies.{self.name}.{name}"
-        return (
-            f"studies.{self.name}" if name in SINGLE_FILE_MODULES else f"studies.{self.name}_{name}"
-        )
+        if self.is_file:
+            own = name in SINGLE_FILE_MODULES
+            return f"studies.{self.name}" if own else f"studies.{self.name}_{name}"
+        module = f"studies.{self.name}.{name}"
+        declared = name in SINGLE_FILE_MODULES and not find_file(module)
+        return f"studies.{self.name}.declaration" if declared else module
 
     def load(self, name: str) -> ModuleType | None:
         """Import one of its modules; None where it has none of this name."""

@@ -7,18 +7,10 @@ import pytest
 from conftest import made_table, make_cells, quick
 
 from rarefeat.errors import RarefeatError
-from rarefeat.stages.concat_tables import collect
-from rarefeat.studies.two_layer import search
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
-from rarefeat.studies.two_layer.declaration import KIND, MEASURE, SEARCH
-from rarefeat.studies.two_layer.doc_tables import beside_printed
-from rarefeat.studies.two_layer.measure import NO_PICTURE, NUMBERS
-from rarefeat.studies.two_layer.tables import TWO_LAYER, TWO_LAYER_PICTURES
+from rarefeat.studies.two_layer.declaration import KIND, MEASURE, SEARCH, beside_printed
 from rarefeat.workflow.config.section import dump_config
-from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import Project, load
-from rarefeat.workflow.run.job_inputs import JobInputs
-from reference import config_pages, tables_page
 
 
 def figure_names(project: Project) -> set[str]:
@@ -32,57 +24,43 @@ def test_every_setting_of_the_config_is_shown_somewhere():
         for figure in project.outputs["two_layer"].figures.values()
         for setting in figure.sections.get("settings", {})
     }
-    assert shown == set(project.sections["two_layer"].settings)
+    assert shown == set(project.sections["two_layer"].by_name)
 
 
 def test_what_needs_a_setting_goes_with_it():
-    assert {"accuracy_labels", "tickets", "lower_bounds_parity", "rare_patterns"} <= figure_names(
-        quick()
-    )
+    names = figure_names(quick())
+    assert {"accuracy_labels", "tickets", "lower_bounds_parity", "rare_patterns"} <= names
     without = quick(two_layer={"settings": {"rare_0.2": None}})
-    assert figure_names(quick()) - figure_names(without) == {"rare_patterns"}
-    assert "two_layer" in without.targets["two_layer"][0]
+    assert names - figure_names(without) == {"rare_patterns"}
 
 
 def test_a_setting_that_is_searched_cannot_be_left_out():
-    with pytest.raises(
-        RarefeatError, match=r"two_layer.*rate_search\.settings: parity not among the settings"
-    ):
+    said = r"two_layer.*rate_search\.settings: parity not among the settings"
+    with pytest.raises(RarefeatError, match=said):
         quick(two_layer={"settings": {"parity": None}})
 
 
-def test_job_config_holds_its_setting_and_a_search_no_rates():
-    """What a parameter changes is rerun, and nothing else."""
+def test_a_rate_reruns_its_setting_and_no_search():
     section = quick().sections["two_layer"]
-    changed = quick(two_layer={"settings": {"parity": {"rates": {"ntk": 5.0}}}}).sections[
-        "two_layer"
-    ]
+    changed = quick(two_layer={"settings": {"parity": {"rates": {"ntk": 5.0}}}})
+    changed = changed.sections["two_layer"]
     differing = [
-        name
-        for name in section.settings
-        if dump_config(section.settings[name]) != dump_config(changed.settings[name])
+        cell["setting"]
+        for cell in section.cells()
+        if MEASURE.config_of(section, cell) != MEASURE.config_of(changed, cell)
     ]
     assert differing == ["parity"]
-    assert dump_config(section.searched("parity")) == dump_config(changed.searched("parity"))
-    assert dump_config(section.emergence) == dump_config(
-        quick(two_layer={"rate_search": {"ntk": [1.0]}}).sections["two_layer"].emergence
-    )
-
-
-def test_a_search_trains_what_it_is_about_alone():
-    section: TwoLayer = quick().sections["two_layer"]
-    assert section.settings["parity"].fixed_features
-    for setting in search.candidates(section.settings["parity"], "ntk", section.rate_search.grid):
-        assert not setting.fixed_features
-        assert not setting.tickets
+    assert dump_config(section.search) == dump_config(changed.search)
+    for setting in section.search.by_name.values():
+        assert not any((setting.fixed_features, setting.tickets, setting.neurons))
 
 
 def small(section: TwoLayer) -> TwoLayer:
-    """One setting of the quick study, smaller still."""
-    setting = Setting(**dump_config(section.settings["parity"]) | {"n": 200, "n_test": 100, "T": 6})
-    return section.model_copy(
-        update={"settings": {"parity": setting}, "seeds": 2, "first_seed": 0, "seeds_per_block": 1}
-    )
+    """One setting of the quick study, smaller still, in two blocks."""
+    smaller = {"n": 200, "n_test": 100, "T": 6}
+    setting = Setting(**dump_config(section.by_name["parity"]) | smaller)
+    sizes = {"seeds": 2, "first_seed": 0, "seeds_per_block": 1}
+    return section.model_copy(update={"by_name": {"parity": setting}, **sizes})
 
 
 def table_of(section: TwoLayer, name: str, results: Path) -> pd.DataFrame:
@@ -90,54 +68,27 @@ def table_of(section: TwoLayer, name: str, results: Path) -> pd.DataFrame:
     return made_table(results, KIND.build_outputs(section).tables[name])
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory) -> tuple[TwoLayer, Path]:
-    """Two blocks of one setting, as the stage writes them."""
-    folder, section = tmp_path_factory.mktemp("results"), small(quick().sections["two_layer"])
-    make_cells(folder, MEASURE, "emergence", section.emergence)
-    return section, folder
-
-
-def test_blocks_come_together(results):
-    section, folder = results
-    numbers = table_of(section, "two_layer", folder)
+def test_blocks_come_together_and_those_of_another_config_are_refused(tmp_path):
+    section = small(quick().sections["two_layer"])
+    make_cells(tmp_path, MEASURE, "emergence", section)
+    numbers = table_of(section, "two_layer", tmp_path)
     assert set(numbers["seed"]) == {0, 1}
     kernel = numbers[numbers["quantity"].str.startswith("head_kernel_")].groupby("seed")["value"]
     assert kernel.sum().tolist() == pytest.approx([1, 1])
-    assert set(numbers.loc[numbers["quantity"] == "hinge_loss", "arm"]) >= {
-        "network",
-        "ntk",
-        "random_features",
-    }
-    assert len(table_of(section, "two_layer_pictures", folder)) > 100
-
-
-def test_a_file_of_another_config_or_code_is_refused(results):
-    section, folder = results
-    setting = section.settings["parity"].model_copy(update={"m": 21})
+    # The second block has no picture, as it has not the first seed.
+    assert len(table_of(section, "two_layer_pictures", tmp_path)) > 100
+    setting = section.by_name["parity"].model_copy(update={"m": 21})
+    other = section.model_copy(update={"by_name": {"parity": setting}})
     with pytest.raises(RarefeatError, match=r"another config\.setting"):
-        table_of(section.model_copy(update={"settings": {"parity": setting}}), "two_layer", folder)
-    job = KIND.build_outputs(section).tables["two_layer"].job({})
-    old = job.model_copy(update={"code": job.code | {MEASURE.function: "0"}})
-    with pytest.raises(RarefeatError, match=r"another code\.studies\.two_layer\.measure"):
-        collect(JobInputs(old, folder), old)
+        table_of(other, "two_layer", tmp_path)
 
 
 def test_search_table_collects_the_configured_searches(tmp_path):
     section = small(quick().sections["two_layer"])
-    search = section.rate_search.model_copy(update={"settings": ["parity"], "seeds": 1})
-    section = section.model_copy(update={"rate_search": search})
     make_cells(tmp_path, SEARCH, "rate_search", section.search)
     found = table_of(section, "two_layer_search", tmp_path)
     assert set(found["seed"]) == {0}
-    assert set(found["ntk"].dropna()) == set(search.ntk)
-    other = section.model_copy(update={"rate_search": search.model_copy(update={"ntk": [9.0]})})
-    with pytest.raises(RarefeatError, match=r"another config\."):
-        table_of(other, "two_layer_search", tmp_path)
-
-
-def test_an_empty_picture_has_the_columns_of_one():
-    assert len(validate_sorted(TWO_LAYER_PICTURES, NO_PICTURE)) == 0
+    assert set(found["ntk"].dropna()) == set(section.rate_search.ntk)
 
 
 def test_beside_printed_names_the_table_of_each_setting():
@@ -157,12 +108,3 @@ def test_beside_printed_names_the_table_of_each_setting():
     assert set(found["arm"]) == {"network"}
     assert set(found["quantity"]) == {"train_accuracy", "test_accuracy", "cosine", "least_coverage"}
     assert set(found["mean"]) == {0.6}
-
-
-def test_the_reference_pages_have_the_section_and_the_tables():
-    assert "## `Problem`" in config_pages()["reference/config_studies/two_layer.md"]
-    assert all(
-        f"## `{name}.parquet`" in tables_page("two_layer")
-        for name in KIND.build_outputs(quick().sections["two_layer"]).tables
-    )
-    assert list(TWO_LAYER.columns) == NUMBERS

@@ -29,29 +29,23 @@ A = torch.tensor([0, 1])
 
 
 def test_the_largest_cosine_is_guarded_against_zero_vectors():
-    assert metrics.largest_cosine(neurons([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), A) == pytest.approx(
-        1
-    )
+    network = neurons([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    assert metrics.largest_cosine(network, A) == pytest.approx(1)
     assert math.isnan(metrics.largest_cosine(neurons([[0.0, 0.0, 0.0]]), A))
     assert metrics.largest_cosine(neurons([[1e-12, 1e-12, 0.0]]), A) == pytest.approx(1, abs=1e-5)
 
 
 def test_what_lies_outside_counts_in_the_norm():
-    assert metrics.largest_cosine(
-        neurons([[1.0, 1.0, 0.0]], outside=[[1.0, 1.0]]), A
-    ) == pytest.approx(0.5**0.5)
+    network = neurons([[1.0, 1.0, 0.0]], outside=[[1.0, 1.0]])
+    assert metrics.largest_cosine(network, A) == pytest.approx(0.5**0.5)
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.floats(1e-6, 1e6))
 def test_cosines_do_not_know_scales(seed: int, scale: float):
     random = torch.Generator().manual_seed(seed)
-    one = TwoLayerNetwork(
-        torch.randn(6, 4, generator=random),
-        torch.zeros(6),
-        torch.ones(6),
-        torch.randn(6, 3, generator=random),
-    )
+    w, outside = (torch.randn(6, width, generator=random) for width in (4, 3))
+    one = TwoLayerNetwork(w, torch.zeros(6), torch.ones(6), outside)
     found = metrics.cosines(one, A)
     other = metrics.cosines(one._replace(w=scale * one.w, outside=scale * one.outside), A)
     torch.testing.assert_close(found, other, rtol=1e-4, atol=1e-6)
@@ -59,26 +53,22 @@ def test_cosines_do_not_know_scales(seed: int, scale: float):
 
 
 def test_accuracy_counts_signs():
-    assert (
-        metrics.accuracy(torch.tensor([1.0, -2.0, 0.0, 3.0]), torch.tensor([1.0, -1.0, -1.0, -1.0]))
-        == 0.75
-    )
+    g, y = torch.tensor([1.0, -2.0, 0.0, 3.0]), torch.tensor([1.0, -1.0, -1.0, -1.0])
+    assert metrics.accuracy(g, y) == 0.75
+    assert metrics.hinge_loss(g, y) == (0 + 0 + 1 + 4) / 4
 
 
 def test_the_picture_keeps_angles_that_fit_a_plane():
     angle = torch.tensor([0.3, 1.4, 2.5, 4.0])
     points = torch.stack([angle.cos(), angle.sin()], 1)
     plane = metrics.embedding(points @ points.T)
-    torch.testing.assert_close(
-        torch.cdist(plane, plane), torch.cdist(points, points).double(), rtol=0, atol=1e-5
-    )
+    distances = torch.cdist(points, points).double()
+    torch.testing.assert_close(torch.cdist(plane, plane), distances, rtol=0, atol=1e-5)
 
 
 def test_similarities_leave_out_what_has_no_direction():
-    cosines = metrics.similarities(
-        neurons([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 2.0, 0.0]]),
-        torch.tensor([[1.0, 1.0, 0.0]]),
-    )
+    network = neurons([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+    cosines = metrics.similarities(network, torch.tensor([[1.0, 1.0, 0.0]]))
     assert cosines.shape == (3, 3)
     assert cosines[0, 2] == pytest.approx(0.5**0.5)
 
@@ -95,12 +85,9 @@ def test_decisive_samples_change_class_without_the_rare_pattern():
 
 def test_the_rare_ratio_is_the_slope():
     w = [[2.0, 2.0, 9.0, 0.5], [-4.0, -4.0, 9.0, -1.0], [0.0, 0.0, 1.0, 0.0]]
-    assert metrics.rare_ratio(neurons(w), torch.tensor([0, 1, 3]), [1, 1, 0.1]) == pytest.approx(
-        0.25
-    )
-    assert math.isnan(
-        metrics.rare_ratio(neurons([[0.0, 0.0, 1.0, 0.0]]), torch.tensor([0, 1, 3]), [1, 1, 0.1])
-    )
+    relevant, frequency = torch.tensor([0, 1, 3]), [1, 1, 0.1]
+    assert metrics.rare_ratio(neurons(w), relevant, frequency) == pytest.approx(0.25)
+    assert math.isnan(metrics.rare_ratio(neurons(w[2:]), relevant, frequency))
 
 
 def test_kinks_lie_where_the_line_crosses():
@@ -116,12 +103,8 @@ def test_kinks_lie_where_the_line_crosses():
 def test_a_ticket_is_that_many_different_neurons(seed: int, score: str, size: int):
     random = torch.Generator().manual_seed(seed)
     count = torch.randint(6, (50,), generator=random).float()
-    some = TwoLayerNetwork(
-        torch.randn(12, 1, generator=random),
-        torch.randn(12, generator=random),
-        torch.ones(12),
-        torch.zeros(12, 0),
-    )
+    w, b = torch.randn(12, 1, generator=random), torch.randn(12, generator=random)
+    some = TwoLayerNetwork(w, b, torch.ones(12), torch.zeros(12, 0))
     some.w[3] = 0
     kept = metrics.ticket(some, score, size, count[:, None], count, 5, random)
     assert len(set(kept.tolist())) == size

@@ -13,14 +13,8 @@ from scipy.stats import binom
 
 from rarefeat.studies.two_layer import reduced_training, theory
 from rarefeat.studies.two_layer.config import Problem
-from rarefeat.studies.two_layer.data import DataDistribution, correlation, normalisation
+from rarefeat.studies.two_layer.data import DataDistribution, correlation, moments
 from rarefeat.studies.two_layer.metrics import cosines, largest_cosine, rare_ratio
-
-
-def brute_force(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
-    signs = np.array(list(itertools.product([-1, 1], repeat=len(labels))))
-    few = (np.diff(signs, axis=1) != 0).sum(1) <= changes
-    return float(((signs[few] == labels) @ probability).max())
 
 
 def test_the_staircase_of_the_parity_of_five():
@@ -41,15 +35,15 @@ def test_the_staircase_is_the_best_of_all_sign_patterns(
 ):
     weights, labels = map(np.array, zip(*steps, strict=True))
     probability = weights / weights.sum()
-    assert theory.staircase(probability, labels, changes) == pytest.approx(
-        brute_force(probability, labels, changes)
-    )
+    signs = np.array(list(itertools.product([-1, 1], repeat=len(labels))))
+    few = (np.diff(signs, axis=1) != 0).sum(1) <= changes
+    best = ((signs[few] == labels) @ probability).max()
+    assert theory.staircase(probability, labels, changes) == pytest.approx(best)
 
 
 def test_the_law_of_the_counts_is_that_of_the_samples():
-    law = DataDistribution(
-        Problem(labels="parity", d=20, D=20, k=5, p_o=0.3, negatives=0.7), "test", 0
-    )
+    problem = Problem(labels="parity", d=20, D=20, k=5, p_o=0.3, negatives=0.7)
+    law = DataDistribution(problem, "test", 0)
     sample = law.draw(40000, "train")
     probability, labels = theory.parity_counts(5, 0.3, 0.7)
     counts = sample.patterns[:, law.relevant].sum(1).long()
@@ -71,10 +65,8 @@ def test_the_initial_cosine(d: int):
 def test_the_cosine_with_a_residue(d: int, residue: float):
     m, draws = 40, 300
     random = torch.Generator().manual_seed(0)
-    a, u = (
-        torch.randn(draws, m, generator=random),
-        residue * torch.randn(draws, m, d, generator=random),
-    )
+    a = torch.randn(draws, m, generator=random)
+    u = residue * torch.randn(draws, m, d, generator=random)
     best = []
     for sign in (1, -1):
         w = u.clone()
@@ -82,26 +74,24 @@ def test_the_cosine_with_a_residue(d: int, residue: float):
         best.append((w[..., 0] / w.norm(dim=2)).amax(1))
     found = torch.maximum(*best)
     error = float(found.std()) / math.sqrt(draws)
+    expected = theory.one_step_residue_cosine(d, m, residue)
     # Folding takes the better of a pair by |a| alone: right to second order in the residue.
-    assert float(found.mean()) == pytest.approx(
-        theory.one_step_residue_cosine(d, m, residue), abs=4 * error + 0.5 * residue**2
-    )
-    assert theory.residue_of(theory.one_step_residue_cosine(d, m, residue), d, m) == pytest.approx(
-        residue, rel=1e-4
-    )
+    assert float(found.mean()) == pytest.approx(expected, abs=4 * error + 0.5 * residue**2)
+    assert theory.residue_of(expected, d, m) == pytest.approx(residue, rel=1e-4)
 
 
 def two_steps(problem: Problem, n: int, m: int, seed: int = 0):
     law = DataDistribution(problem, "test", seed)
     sample = law.draw(n, "train")
-    normalised = normalisation(sample.patterns)
+    mean, sigma = moments(sample.patterns)
     gamma = correlation(sample, law.relevant)
-    sigma_a = normalised.sigma**2 / (gamma * problem.k**2)
+    sigma_a = sigma**2 / (gamma * problem.k**2)
     random = torch.Generator().manual_seed(seed)
     neurons = reduced_training.initial(m, problem.d, problem.D, problem.k, sigma_a, random)
     passed = [neurons]
-    for step in reduced_training.erasing_steps(problem.k, m, gamma, normalised.sigma, noise=False):
-        by = reduced_training.gradient(passed[-1], normalised(sample.patterns), sample.labels)
+    x = (sample.patterns - mean) / sigma
+    for step in reduced_training.erasing_steps(problem.k, m, gamma, sigma, noise=False):
+        by = reduced_training.gradient(passed[-1], x, sample.labels)
         passed.append(reduced_training.descend(passed[-1], by, step))
     return law, passed, gamma
 
@@ -118,10 +108,9 @@ def test_the_step_one_cosine():
     # Neurons share the sample, so that the mean over them keeps its error: chi^2 of 95 directions,
     # some 15 % of the tangent.
     assert 1 - np.median(found) == pytest.approx(1 - np.median(tangent), rel=0.4)
-    assert float(cosines(passed[2], law.relevant).abs().nanmedian()) == pytest.approx(
-        theory.step_one_cosine(8000, 100, 5, 0.25, 1.0),
-        abs=0.3 * (1 - theory.step_one_cosine(8000, 100, 5, 0.25, 1.0)),
-    )
+    expected = theory.step_one_cosine(8000, 100, 5, 0.25, 1.0)
+    median = float(cosines(passed[2], law.relevant).abs().nanmedian())
+    assert median == pytest.approx(expected, abs=0.3 * (1 - expected))
     assert largest_cosine(passed[2], law.relevant) > largest_cosine(passed[0], law.relevant)
 
 
@@ -129,34 +118,24 @@ def test_the_step_one_cosine():
 def test_the_rare_pattern_after_two_steps(frequency: float):
     problem = Problem(labels="majority", d=30, D=30, k=5, frequency=[1, 1, frequency, 1, 1])
     law, passed, _ = two_steps(problem, n=40000, m=40)
-    expected = theory.rare_pattern_ratio(5, 0.5, frequency)
-    assert rare_ratio(passed[2], law.relevant, problem.frequency) == pytest.approx(
-        expected, abs=0.03
-    )
+    found = rare_ratio(passed[2], law.relevant, problem.frequency)
+    assert found == pytest.approx(theory.rare_pattern_ratio(5, 0.5, frequency), abs=0.03)
     assert theory.rare_pattern_ratio(5, 0.5, 1.0) == pytest.approx(1)
 
 
 def test_the_interval_is_a_threshold():
     probability = binom(30, 2 / 3).sf(20 - 1)  # the accuracy of the constant +1
     assert 1 - probability == pytest.approx(0.415, abs=1e-3)
-    law = DataDistribution(
-        Problem(labels="interval", d=40, D=40, k=30, p_A=2 / 3, interval=[20, 30]), "test", 0
-    )
-    assert float((law.draw(20000, "train").labels > 0).float().mean()) == pytest.approx(
-        probability, abs=0.015
-    )
+    problem = Problem(labels="interval", d=40, D=40, k=30, p_A=2 / 3, interval=[20, 30])
+    labels = DataDistribution(problem, "test", 0).draw(20000, "train").labels
+    assert float((labels > 0).float().mean()) == pytest.approx(probability, abs=0.015)
 
 
 def test_the_lower_bounds():
     N, B = np.array([10.0, 1000.0]), np.array([1.0, 4.0])
-    assert theory.fixed_feature_bound(N, B, 5, 0.5) == pytest.approx(
-        0.5 * (1 - np.sqrt(2 * N) * B / 32)
-    )
-    assert (
-        theory.fixed_feature_bound_mean(N, B, 100, 5, 0.5)
-        >= theory.fixed_feature_bound(N, B, 5, 0.5)
-    ).all()
-    assert theory.kernel_bound(np.array([8.0]), 5, 0.5) == pytest.approx(0.5 * 0.75 - 1 / 8)
+    some = theory.fixed_feature_bound(N, B, 5, 0.5)
+    assert some == pytest.approx(0.5 * (1 - np.sqrt(2 * N) * B / 32))
+    assert (theory.fixed_feature_bound_mean(N, B, 100, 5, 0.5) >= some).all()
 
 
 def test_the_mean_bound_holds_for_all_parities_of_a_small_cube():

@@ -5,6 +5,7 @@ The oracle of the tests.
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,26 +13,12 @@ Parameters = dict[str, Tensor]
 """w (N, d), b (N,), a (N,)."""
 
 
-def network(parameters: Parameters, x: Tensor, sigma_xi: float = 0.0, nodes: int = 0) -> Tensor:
-    """g(x) of eq. (2.2), (n, d) -> (n,).
-
-    With noise its mean by Gauss-Hermite quadrature of that many nodes (eq. 2.3).
-    """
+def network(parameters: Parameters, x: Tensor, sigma_xi: float = 0.0, nodes: int = 1) -> Tensor:
+    """g(x) of eq. (2.2), (n, d) -> (n,); with noise its mean by Gauss-Hermite quadrature (2.3)."""
     z = x @ parameters["w"].T + parameters["b"]
-    if not sigma_xi:
-        return z.clamp(0, 1) @ parameters["a"]
-    at, weight = (torch.as_tensor(part, dtype=z.dtype) for part in _hermite(nodes))
-    return (
-        torch.einsum("nmq,q->nm", (z[..., None] + sigma_xi * at).clamp(0, 1), weight)
-        @ parameters["a"]
-    )
-
-
-def _hermite(nodes: int) -> tuple:
-    import numpy as np
-
-    at, weight = np.polynomial.hermite_e.hermegauss(nodes)
-    return at, weight / weight.sum()
+    at, weight = map(torch.as_tensor, np.polynomial.hermite_e.hermegauss(nodes))
+    h = (z[..., None] + sigma_xi * at).clamp(0, 1) @ (weight / weight.sum())
+    return h @ parameters["a"]
 
 
 def hinge(y: Tensor, g: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -41,13 +28,9 @@ def hinge(y: Tensor, g: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 def gradient(
-    parameters: Parameters,
-    x: Tensor,
-    y: Tensor,
-    lambda_w: float = 0.0,
-    lambda_a: float = 0.0,
+    parameters: Parameters, x: Tensor, y: Tensor, lambda_w: float = 0.0, lambda_a: float = 0.0,
     weights: Tensor | None = None,
-) -> Parameters:
+) -> Parameters:  # fmt: skip
     """Of the mean hinge loss with lambda_a |a|^2 + lambda_w ||w||^2."""
     leaves = {name: value.clone().requires_grad_() for name, value in parameters.items()}
     loss = hinge(y, network(leaves, x), weights)
@@ -64,44 +47,26 @@ def update(parameters: Parameters, x: Tensor, y: Tensor, eta: float, *regularise
 def adam(
     parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rates: dict[str, float]
 ) -> Parameters:
-    """Train by Adam with one second moment for each neuron's w.
-
-    The rates fall linearly to 0 after the last step.
-    """
-    first = {name: torch.zeros_like(value) for name, value in parameters.items()}
-    second = {name: 0.0 for name in parameters}
+    """Train by Adam with one second moment for each neuron's w; rates fall linearly to 0."""
+    first, second = dict.fromkeys(parameters, 0.0), dict.fromkeys(parameters, 0.0)
     for t, rows in enumerate(order, start=1):
-        by = gradient(parameters, x[rows], y[rows])
-        after = {}
+        by, after = gradient(parameters, x[rows], y[rows]), {}
         for name, part in by.items():
             first[name] = 0.9 * first[name] + 0.1 * part
             square = part.norm(dim=1, keepdim=True) ** 2 if name == "w" else part**2
             second[name] = 0.999 * second[name] + 0.001 * square
             size = (second[name] / (1 - 0.999**t)).sqrt() + 1e-12
-            after[name] = (
-                parameters[name]
-                - rates[name] * (1 - (t - 1) / len(order)) * first[name] / (1 - 0.9**t) / size
-            )
+            rate = rates[name] * (1 - (t - 1) / len(order))
+            after[name] = parameters[name] - rate * first[name] / (1 - 0.9**t) / size
         parameters = after
     return parameters
 
 
-def head(
-    features: Callable[[Tensor], Tensor],
-    x: Tensor,
-    y: Tensor,
-    order: Tensor,
-    rate: float,
-    momentum: float,
-) -> Tensor:
-    """Train a linear head on frozen features by stochastic gradient with momentum.
-
-    Its step is in units of 1 / E||h||^2.
-    """
-    h = features(x)
-    eta = rate / h.square().sum(1).mean()
+def head(h: Tensor, y: Tensor, order: Tensor, rate: float, momentum: float) -> Tensor:
+    """Train a linear head on features by torch's gradient with momentum, steps of 1 / E||h||^2."""
     a = torch.zeros(h.shape[1], dtype=h.dtype, requires_grad=True)
-    optimiser = torch.optim.SGD([a], lr=float(eta), momentum=momentum)
+    eta = float(rate / h.square().sum(1).mean())
+    optimiser = torch.optim.SGD([a], lr=eta, momentum=momentum)
     for rows in order:
         optimiser.zero_grad()
         hinge(y[rows], h[rows] @ a).backward()
@@ -112,24 +77,17 @@ def head(
 def linearised(
     parameters: Parameters, x: Tensor, y: Tensor, order: Tensor, rate: float
 ) -> Callable[[Tensor], Tensor]:
-    """The linearisation of all 2m neurons at these parameters, trained by stochastic gradient.
-
-    Returns f.
-
-    Its step is in units of 1 / E||gradient of g||^2.
-    """
+    """Train the linearisation of all 2m neurons, steps of 1 / E||gradient of g||^2; return f."""
 
     def jacobian(points: Tensor) -> Tensor:
         """(n, number of parameters)."""
-        of = torch.func.vmap(
-            torch.func.grad(lambda p, point: network(p, point[None])[0]), in_dims=(None, 0)
-        )(parameters, points)
+        g = torch.func.grad(lambda p, point: network(p, point[None])[0])
+        of = torch.func.vmap(g, in_dims=(None, 0))(parameters, points)
         return torch.cat([of[name].flatten(1) for name in parameters], dim=1)
 
     J = jacobian(x)
-    eta = rate / J.square().sum(1).mean()
-    theta = torch.zeros(J.shape[1], dtype=x.dtype)
+    eta, theta = rate / J.square().sum(1).mean(), torch.zeros(J.shape[1], dtype=x.dtype)
     for rows in order:
-        g = J[rows] @ theta
-        theta = theta + eta * J[rows].T @ torch.where(y[rows] * g <= 1, y[rows], 0.0) / len(rows)
+        slope = torch.where(y[rows] * (J[rows] @ theta) <= 1, y[rows], 0.0)
+        theta = theta + eta * J[rows].T @ slope / len(rows)
     return lambda points: jacobian(points) @ theta

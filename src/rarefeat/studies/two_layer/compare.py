@@ -1,4 +1,4 @@
-"""Summaries over seeds with the printed numbers and the closed forms."""
+"""Means over seeds beside the printed numbers, and printed cosines beside closed forms."""
 
 import math
 from collections.abc import Mapping
@@ -7,192 +7,75 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from rarefeat.studies.two_layer import theory
-from rarefeat.studies.two_layer.config import Emergence
-from rarefeat.studies.two_layer.paper_values import PRINTED, PaperTable
-from rarefeat.studies.two_layer.tables import TWO_LAYER_CLOSED_FORMS, TWO_LAYER_SUMMARY
-from rarefeat.workflow.files.schema import validate_sorted
-from rarefeat.workflow.run.job import Job
+from rarefeat.studies.two_layer.config import Setting, TwoLayer
+from rarefeat.studies.two_layer.paper_values import PRINTED, Printed
 
 KEYS = ["setting", "arm", "step", "quantity"]
 
 
-def over_seeds(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Average `value` over seeds for each value of some columns.
-
-    The 95 % interval is Student's. Its part outside the quantity's range is left out.
-    """
-    groups = rows.groupby(columns)["value"]
-    means = pd.DataFrame({"mean": groups.mean(), "n": groups.count()})
-    half = groups.sem() * stdtrit((means["n"] - 1).clip(lower=1), 0.975)
-    means = means.assign(low=means["mean"] - half, high=means["mean"] + half).reset_index()
-    least, most = zip(*map(bounds_of, means["quantity"]), strict=True) if len(means) else ((), ())
-    # What of an interval lies outside of the quantity's range is left out.
-    return means.assign(
-        low=means["low"].clip(lower=list(least)), high=means["high"].clip(upper=list(most))
-    )
-
-
 def bounds_of(quantity: str) -> tuple[float, float]:
     """Return the range of a quantity, by whether it is a share, a cosine or cannot be negative."""
-    if (
-        "accuracy" in quantity
-        or quantity.endswith("_share")
-        or quantity in ("curve", "median_cosine")
-    ):
+    if "accuracy" in quantity or quantity.endswith("_share") or quantity == "median_cosine":
         return 0.0, 1.0
     if quantity in ("cosine", "least_coverage"):
         return -1.0, 1.0
-    return (
-        0.0 if quantity.endswith("norm") or quantity in ("hinge_loss", "sigma") else -math.inf
-    ), math.inf
+    positive = quantity.endswith("norm") or quantity in ("hinge_loss", "sigma")
+    return 0.0 if positive else -math.inf, math.inf
 
 
-def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Average everything but the curves over seeds, with the printed values.
-
-    Accuracies are shares, the printed ones too.
-    """
-    means = over_seeds(rows[rows["quantity"] != "curve"], KEYS)
+def two_layer_summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return mean and interval over seeds of all but curves, with the printed values at the end."""
+    rows = tables["two_layer"]
     last = rows[rows["quantity"] == "test_accuracy"].groupby("setting")["step"].max()
-    printed = pd.DataFrame(
-        [
-            (p.setting, p.arm, last[p.setting], p.quantity, p.share)
-            for p in PRINTED
-            if p.setting in last
-        ],
-        columns=[*KEYS, "printed"],
+    over_seeds = rows[rows["quantity"] != "curve"].groupby(KEYS)["value"]
+    table = over_seeds.agg(mean="mean", error="sem", n="count").reset_index()
+    printed = pd.DataFrame(PRINTED)[["setting", "arm", "quantity", "printed"]]
+    table = table.merge(printed, on=["setting", "arm", "quantity"], how="left")
+    half = table["error"] * stdtrit((table["n"] - 1).clip(lower=1), 0.975)
+    # What of an interval lies outside of the quantity's range is left out.
+    least, most = map(list, zip(*map(bounds_of, table["quantity"]), strict=True))
+    return table.drop(columns="error").assign(
+        ci_low=(table["mean"] - half).clip(lower=least),
+        ci_high=(table["mean"] + half).clip(upper=most),
+        printed=table["printed"].where(table["step"] == table["setting"].map(last)),
     )
-    return means.merge(printed, on=KEYS, how="left").rename(
-        columns={"low": "ci_low", "high": "ci_high"}
-    )
 
 
-def compared(means: pd.DataFrame) -> pd.DataFrame:
-    """Return Tables A.1-A.5 with the summary, one row per printed number, for the settings of the
-    summary.
+def forms_of(item: Printed, setting: Setting, residue: float) -> dict[str, float]:
+    """Return what closed forms give for a printed cosine of random features, or of One Step.
 
-    Accuracies are shares.
+    For One Step on a parity, that is the residue of the initial weight that explains it, the cosine
+    with another residue, and that of weights which step 1 erases, for balanced classes (A.20).
     """
-    printed = pd.DataFrame(
-        [{**number._asdict(), "arm": number.arm, "printed": number.share} for number in PRINTED]
-    )
-    # What a table prints it prints of the end.
-    at_end = means[means["step"] == means.groupby("setting")["step"].transform("max")].drop(
-        columns=["printed"]
-    )
-    keys = ["setting", "arm", "quantity"]
-    return (
-        printed[printed["setting"].isin(means["setting"])]
-        .drop(columns="value")
-        .merge(at_end, on=keys, how="left")
-    )
+    problem, d, m = setting.problem, setting.problem.d, setting.m
+    if item.column == "RF":
+        at_d, at_100 = theory.initial_cosine(d, m), theory.initial_cosine(100, m)
+        return {"closed_form": at_d, "closed_form_at_100": at_100}
+    if item.column != "One Step" or problem.labels != "parity":
+        return {}
+    gamma = (1 - problem.p_o) / 2
+    erased = theory.step_one_cosine(setting.n, problem.D, problem.k, gamma, 0.5, problem.p_o)
+    return {
+        "residue": theory.residue_of(item.printed, d, m),
+        "residue_at_100": theory.residue_of(item.printed, 100, m),
+        "with_residue_of_parity": theory.one_step_residue_cosine(d, m, residue),
+        "erased": erased if problem.negatives == 0.5 else math.nan,
+    }
 
 
-def _printed_cosines(column: str, section: Emergence) -> list[PaperTable]:
-    """Return the printed cosines of a column, for the settings of the section."""
-    return [
-        number
-        for number in PRINTED
-        if (number.column, number.quantity) == (column, "cosine")
-        and number.setting in section.settings
+def two_layer_closed_forms(emergence: TwoLayer) -> pd.DataFrame:
+    """Return the printed cosines of random features and of One Step with their closed forms."""
+    settings, parity = emergence.by_name, emergence.by_name.get("parity")
+    cosines = [item for item in PRINTED if item.quantity == "cosine" and item.setting in settings]
+    of_one_step = [
+        item.printed for item in cosines if item[:4] == ("A.1", "", "parity", "One Step")
     ]
-
-
-def initial_cosines(section: Emergence) -> pd.DataFrame:
-    """Return the printed cosines of random features with the closed form (theory.initial_cosine) at
-    the row's d and at d = 100.
-    """
-    rows = []
-    for number in _printed_cosines("RF", section):
-        setting = section.settings[number.setting]
-        rows.append(
-            {
-                "table": number.table,
-                "row": number.row,
-                "d": setting.problem.d,
-                "m": setting.m,
-                "printed": number.value,
-            }
-            | {"closed_form": theory.initial_cosine(setting.problem.d, setting.m)}
-            | {"closed_form_at_100": theory.initial_cosine(100, setting.m)}
-        )
-    return pd.DataFrame(rows)
-
-
-def residues(section: Emergence) -> pd.DataFrame:
-    """Return the printed One Step cosines with the residue of the initial weight that explains
-    each, for parities.
-
-    With them is the cosine that Table A.1's residue would give (theory.one_step_residue_cosine).
-    `residue_at_100` is the residue if the row had d = 100, and `erased` the cosine of weights that
-    step 1 erases, as Theorem A.20 has it, with balanced classes.
-    """
-    numbers = [
-        number
-        for number in _printed_cosines("One Step", section)
-        if section.settings[number.setting].problem.labels == "parity"
-    ]
-    rows, residue = [], math.nan
-    for number in (number for number in numbers if number.table == "A.1"):
-        setting = section.settings[number.setting]
-        residue = theory.residue_of(number.value, setting.problem.d, setting.m)
-    for number in numbers:
-        setting = section.settings[number.setting]
-        d, problem = setting.problem.d, setting.problem
-        gamma = (1 - problem.p_o) / 2
-        rows.append(
-            {
-                "table": number.table,
-                "row": number.row,
-                "d": d,
-                "m": setting.m,
-                "printed": number.value,
-            }
-            | {"residue": theory.residue_of(number.value, d, setting.m)}
-            | {"residue_at_100": theory.residue_of(number.value, 100, setting.m)}
-            | {"with_residue_of_parity": theory.one_step_residue_cosine(d, setting.m, residue)}
-            | {
-                "erased": theory.step_one_cosine(
-                    setting.n, problem.D, problem.k, gamma, 0.5, problem.p_o
-                )
-            }
-            | ({"erased": math.nan} if problem.negatives != 0.5 else {})
-        )
-    return pd.DataFrame(rows)
-
-
-def closed_forms(section: Emergence) -> pd.DataFrame:
-    """Return `initial_cosines` and `residues`, a row for each number.
-
-    Columns table, row, column, printed, quantity, value.
-    """
-    melted = [
-        cosines.assign(column=column).melt(
-            ["table", "row", "column", "printed"], names, "quantity", "value"
-        )
-        for column, names, cosines in (
-            ("RF", ["closed_form", "closed_form_at_100"], initial_cosines(section)),
-            (
-                "One Step",
-                ["residue", "residue_at_100", "with_residue_of_parity", "erased"],
-                residues(section),
-            ),
-        )
-        if len(cosines)
+    residue = theory.residue_of(*of_one_step, parity.problem.d, parity.m) if parity else math.nan
+    rows = [
+        (item.table, item.row, item.column, item.printed, name, value)
+        for item in cosines
+        for name, value in forms_of(item, settings[item.setting], residue).items()
     ]
     columns = ["table", "row", "column", "printed", "quantity", "value"]
-    return (
-        pd.concat(melted, ignore_index=True)[columns] if melted else pd.DataFrame(columns=columns)
-    )
-
-
-def two_layer_summary(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return the summary of all settings, with the printed values."""
-    return validate_sorted(TWO_LAYER_SUMMARY, summary(tables["two_layer"]))
-
-
-def two_layer_closed_forms(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return the values of closed forms for the settings of the section."""
-    return validate_sorted(
-        TWO_LAYER_CLOSED_FORMS, closed_forms(job.config_section("emergence", Emergence))
-    )
+    keys = ["table", "row", "column", "quantity"]
+    return pd.DataFrame(rows, columns=columns).sort_values(keys, ignore_index=True)

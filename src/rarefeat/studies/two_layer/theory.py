@@ -1,7 +1,4 @@
-"""Closed forms that the measurements are compared with.
-
-Their derivations are in docs/method/two_layer.md.
-"""
+"""Closed forms that the measurements are compared with, as derived in docs/method/two_layer.md."""
 
 import math
 from math import comb
@@ -11,7 +8,7 @@ from scipy import integrate, optimize, special
 
 
 def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distribution of the number of relevant patterns under D^mix (A.5)."""
+    """Return probability and label of each number of relevant patterns under D^mix (A.5)."""
     counts = np.arange(k + 1)
     probability = p_o * special.comb(k, counts) / 2**k
     probability[[0, k]] += (1 - p_o) / 2
@@ -22,12 +19,10 @@ def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarra
 
 
 def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
-    """Return the best accuracy of a score of the count with at most `changes` sign changes, by
-    dynamic programming over the counts.
+    """Return the best accuracy of a score of the count with at most `changes` sign changes.
 
-    best[s][sign] is the mass classified rightly so far with s changes.
-
-    probability (k + 1,), labels (k + 1,).
+    By dynamic programming over the counts: best[sign][s] is the mass that a score of this sign at
+    the last count has classified rightly, after s changes.
     """
     best = {sign: [0.0] + [-math.inf] * changes for sign in (-1, 1)}
     for p, y in zip(probability, labels, strict=True):
@@ -43,13 +38,12 @@ def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> floa
 
 
 def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: float = 0.5) -> float:
-    """Return cos(w_i^(1), sum_{j in A} M_j) of a neuron after step 1.
+    """Return cos(w_i^(1), sum_{j in A} M_j) of a neuron that is on for a share beta of n samples.
 
-    It is [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}, for p_o = 1/2 [1 + (D - k) / (4 n
-    k beta gamma^2)]^{-1/2}: signal beta gamma / sigma~ on each of k patterns against the sampling
-    error of D - k that are independent of y. beta = 1 gives step 2, where the live neurons are on
-    for every sample. What the population itself puts on patterns outside A (eps_e of Lemma 2.6) is
-    left out.
+    It is [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}: signal beta gamma / sigma~ on
+    each of k patterns against the sampling error of D - k that are independent of y. beta = 1 gives
+    step 2, where the live neurons are on for every sample. What the population itself puts on
+    patterns outside A (eps_e of Lemma 2.6) is left out.
     """
     return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
 
@@ -57,8 +51,8 @@ def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: floa
 def initial_cosine(d: int, m: int) -> float:
     """Return the expected largest cosine of m isotropic vectors in R^d to a fixed one.
 
-    It is about E max of m normals / sqrt(d). A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1)
-    / 2). The mean of the largest is the integral of 1 - F^m.
+    A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1) / 2), and the mean of the largest is the
+    integral of 1 - F^m.
     """
     half = (d - 1) / 2
     value, _ = integrate.quad(
@@ -84,7 +78,7 @@ def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
     half = (d - 1) / 2
 
     def survival(cosine: float) -> float:
-        """Return 1 - F^m at the isotropic cosine c0 whose grown tangent has this cosine."""
+        """Return 1 - F^m at the isotropic cosine whose grown tangent has this cosine."""
         tangent = cosine / math.sqrt(1 - cosine**2) / grow
         isotropic = tangent / math.sqrt(1 + tangent**2)
         folded = 2 * special.betainc(half, half, (1 + isotropic) / 2) - 1
@@ -95,53 +89,34 @@ def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
 
 
 def residue_of(cosine: float, d: int, m: int) -> float:
-    """Return the residue that explains a One Step cosine at this d and m.
+    """Return the residue of which `one_step_residue_cosine` is a cosine."""
 
-    It is the inverse of `one_step_residue_cosine`.
-    """
-    return math.exp(
-        optimize.brentq(
-            lambda log: one_step_residue_cosine(d, m, math.exp(log)) - cosine,
-            math.log(1e-4),
-            math.log(50),
-        )
-    )
+    def excess(log: float) -> float:
+        return one_step_residue_cosine(d, m, math.exp(log)) - cosine
+
+    return math.exp(optimize.brentq(excess, math.log(1e-4), math.log(50)))
 
 
 def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:
     """Return the weight of one rare relevant pattern over that of a full one after step 2.
 
     It is cov(y, phi~_r) / cov(y, phi~_j) for majority labels over odd k: step 2 makes every live
-    neuron proportional to E[y phi~] - E[y] E[phi~].
+    neuron proportional to E[y phi~] - E[y] E[phi~]. Thinning moves a share of the occurrences of
+    the rare pattern to absence.
     """
-    often, rare = _covariances(k, p_o, frequency)
-    return rare / often
+    outcomes = []
+    for c in range(k):  # of the other k - 1 patterns are there
+        uniform = p_o * comb(k - 1, c) / 2 ** (k - 1) / 2
+        present = uniform + ((1 - p_o) / 2 if c == k - 1 else 0.0)
+        absent = uniform + ((1 - p_o) / 2 if c == 0 else 0.0)
+        thinned = (1, present * frequency), (0, absent + present * (1 - frequency))
+        outcomes += [(p, 1 if c + r > k / 2 else -1, c / (k - 1), r) for r, p in thinned]
+    p, y, often, rare = map(np.array, zip(*outcomes, strict=True))
 
+    def covariance(pattern: np.ndarray) -> float:
+        return sum(p * (y * pattern)) - sum(p * y) * sum(p * pattern)
 
-def _covariances(k: int, p_o: float, frequency: float) -> tuple[float, float]:
-    """Sum over the joint distribution of the others' count c of k - 1 and the rare pattern."""
-    moments = {"y": 0.0, "often": 0.0, "rare": 0.0, "y often": 0.0, "y rare": 0.0}
-    for c in range(k):
-        uniform = p_o * comb(k - 1, c) / 2 ** (k - 1)
-        joint = {1: uniform / 2, 0: uniform / 2}
-        joint[1] += (1 - p_o) / 2 if c == k - 1 else 0.0
-        joint[0] += (1 - p_o) / 2 if c == 0 else 0.0
-        # Thinning moves a share of the occurrences to absence.
-        thinned = {1: joint[1] * frequency, 0: joint[0] + joint[1] * (1 - frequency)}
-        for r, p in thinned.items():
-            y = 1 if c + r > k / 2 else -1
-            often = c / (k - 1)
-            for name, value in (
-                ("y", y),
-                ("often", often),
-                ("rare", r),
-                ("y often", y * often),
-                ("y rare", y * r),
-            ):
-                moments[name] += p * value
-    return moments["y often"] - moments["y"] * moments["often"], moments["y rare"] - moments[
-        "y"
-    ] * moments["rare"]
+    return covariance(rare) / covariance(often)
 
 
 def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.ndarray:
@@ -155,30 +130,22 @@ def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.
 def fixed_feature_bound_mean(
     N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float
 ) -> np.ndarray:
-    """Return the lower bound p_o (1 - B sqrt(N / C(D, k))) on the mean hinge loss over all A of
-    size k.
+    """Return the lower bound on the mean hinge loss over all A of size k.
 
-    It is the argument of Theorem 2.2 without rounding. Parities of different A are orthonormal, so
-    that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's inequality.
+    The argument of Theorem 2.2 without rounding: the mean is >= p_o (1 - B sqrt(N / C(D, k))).
+    Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's
+    inequality.
     """
     return p_o * (1 - np.asarray(B) * np.sqrt(np.asarray(N) / comb(D, k)))
 
 
-def kernel_bound(scale: np.ndarray, k: int, p_o: float) -> np.ndarray:
-    """Return the shape of Corollary 2.3, p_o (1 - P / 2^k) - 1 / P."""
-    scale = np.asarray(scale, dtype=float)
-    return p_o * (1 - scale / 2**k) - 1 / scale
-
-
 def count_kernel(
-    neurons_slope: np.ndarray, b: np.ndarray, counts: np.ndarray, probability: np.ndarray
+    slope: np.ndarray, b: np.ndarray, counts: np.ndarray, probability: np.ndarray
 ) -> np.ndarray:
-    """Return the eigenvalues of the head's kernel on the counts.
+    """Return the eigenvalues, over their sum, of the kernel of features sigma(slope_i c + b_i).
 
-    They set the pace of plain gradient descent on the head. Features are sigma(slope_i c + b_i).
-
-    neurons_slope (N,), b (N,), counts (k + 1,), probability (k + 1,) -> (k + 1,).
+    They set the pace of plain gradient descent on the head, over the counts c.
     """
-    h = np.clip(np.outer(counts, neurons_slope) + b, 0, 1) * np.sqrt(probability)[:, None]
+    h = np.clip(np.outer(counts, slope) + b, 0, 1) * np.sqrt(probability)[:, None]
     values = np.linalg.eigvalsh(h @ h.T)[::-1]
     return values / values.sum()

@@ -160,11 +160,6 @@ def read_product(path: str | Path, tables: Mapping[str, str]) -> pd.DataFrame:
     return table
 
 
-def read_products(paths: Iterable[str | Path], job: Job) -> dict[str, pd.DataFrame]:
-    """Read the tables of a job, by name."""
-    return {Path(path).stem: read_product(path, job.tables) for path in paths}
-
-
 def write_page(path: str | Path, text: str, job: Job) -> None:
     """Write a page of Markdown or HTML with its origin and seal in a comment at its end."""
     origin = json.dumps({"name": Path(path).stem, **identify(job), SEAL: BLANK})
