@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import job_at, job_path, refusal, run_stage, seeded, until
+from conftest import job_at, refusal, run_stage, seeded, until
 from torch.func import functional_call
 
 from rarefeat.errors import RarefeatError
@@ -558,17 +558,20 @@ def checkpoints(results, suffix):
     return list(results.glob(f"checkpoints/stage/**/seeds=*.{suffix}"))
 
 
+RUN_STAGE = """
+import sys
+from conftest import Job, run_stage
+run_stage(Job.model_validate_json(sys.argv[1]), *sys.argv[2:])
+"""
+
+
 def test_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
     job, outputs = stage_job(tmp_path, epochs=12, log_epochs=2)
-    command = [
-        sys.executable,
-        "-m",
-        "rarefeat.workflow.run.execute_job",
-        "--job",
-        job_path(job, tmp_path),
-    ]
     process = subprocess.Popen(
-        [*command, "--output", *outputs], stderr=subprocess.PIPE, encoding="utf-8"
+        [sys.executable, "-c", RUN_STAGE, job.model_dump_json(), tmp_path, *outputs],
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     until(lambda: checkpoints(tmp_path, "csv"), 600)
     process.send_signal(signal.SIGTERM)
