@@ -13,7 +13,6 @@ TENSORS = {
     "studies.fate.claims": "reads the law of late learning",
     "studies.fate.figures": "reads the law of late learning",
     "studies.fate.learning_times": "reads the law of late learning",
-    "studies.imbalance.alignment_map": "cosines of trained weights",
     "studies.long_tail.aggregate": "groups of classes by the function that training uses",
     "studies.scaling.aggregate": "cosines of trained weights",
     "studies.scaling.lucky_sets": "draws neurons by the million",
