@@ -261,3 +261,10 @@ MILESTONES = {
     "diverged": "1 if weights or loss are not finite, or the unmasked loss is above twice log K",
 }
 """Metrics of the theory's statements for one replica (milestones.py)."""
+MILESTONE = {
+    "metric": text(
+        pa.Check.isin(MILESTONES),
+        "",
+        "; ".join(f"{name}: {meaning}" for name, meaning in MILESTONES.items()),
+    )
+}
