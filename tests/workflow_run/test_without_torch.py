@@ -17,9 +17,8 @@ TENSORS = {
     "studies.scaling.aggregate": "cosines of trained weights",
     "studies.scaling.lucky_sets": "draws neurons by the million",
     "studies.selection.model_validation": "draws the initial weights that the law reads",
-    "studies.theory.milestones": "courses of trained weights",
+    "studies.theory.history": "courses of trained weights",
     "studies.theory.one_step": "steps of trained encoders",
-    "studies.theory.overlap": "cosines of trained weights",
 }
 """Modules of tables that compute with tensors, and why."""
 BLOCKED = """
