@@ -96,6 +96,9 @@ def setting(kind: Any, meaning: str, **bounds: float) -> Any:
 
 
 SEED = Column("seed of the replica", SIZE, "", kind=int)
+POINT = dict.fromkeys(("eps_min", "sigma"), "stages.tables:POINT")
+ARM = dict.fromkeys(("arm", "alpha", "onset", "pruned_update"), "stages.tables:ARM")
+"""Keys of the tables of an encoder study."""
 
 
 class PointStudy(SeedSettings):

@@ -6,8 +6,7 @@ import synthetic_tables
 from paper_values import check, texts
 
 from rarefeat.studies.imbalance import figures
-from rarefeat.studies.imbalance.declaration import FIGURES, FIGURES_OF_GRID
-from rarefeat.workflow.project import load
+from rarefeat.studies.imbalance.declaration import FIGURES
 
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}
 MANY = {"seeds": 7}
@@ -53,23 +52,6 @@ def test_figure(name, size, sigmas):
         assert sum(r"noise $\sigma$" in text for text in texts(figure)) == len(sigmas)
 
 
-def test_fate_includes_further_arms_of_the_table():
-    given = {
-        "a": synthetic_tables.grid(arms=(*TRAINED, "a_new_arm"), seeds=3),
-        "b": synthetic_tables.grid(arms=("dense",), seeds=5),
-    }
-    figure = check(lambda: figures.fate(given))
-    legend = " ".join(texts(figure))
-    assert "a new arm, $n$ = 3 seeds" in legend
-    assert "without a bias, $n$ = 5 seeds" in legend
-
-
-def test_target_of_the_grid_makes_figures_1_to_4():
-    """`make paper` waits for the first of them."""
-    targets = load().targets["paper"]
-    assert {f"figures/{name}.png" for name in FIGURES_OF_GRID} <= set(targets)
-
-
 @pytest.mark.parametrize("name", ["figure1_aligned_neurons", "figure3_cosine_similarity"])
 def test_user_arm_is_compared_with_dense(name):
     given = {"": synthetic_tables.grid(arms=(*WITH_UNTRAINED, "a_new_arm"), sigmas=(0.05,), **FEW)}
@@ -91,13 +73,6 @@ def test_intervals_of_alignments_stay_within_their_range():
         for path in bar.get_paths()
     ]
     assert np.nanmax([ends.max(), *map(np.max, segments)]) <= 1
-
-
-def test_trajectories_medians_ignore_one_diverged_loss():
-    figure = check(
-        lambda: figures.trajectories({"a": synthetic_tables.trajectories(seeds=7)}), most=99
-    )
-    assert figure.axes[2].get_ylim()[1] < 10
 
 
 def test_trajectories_mark_diverged_medians_by_arrows():

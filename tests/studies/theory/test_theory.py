@@ -11,7 +11,7 @@ import yaml
 from conftest import tiny_data, tiny_training, train_study, verdicts_of, write_encoders
 
 from rarefeat.claims.declarations import load_claims
-from rarefeat.claims.measurements import NOT_RUN, measured_table
+from rarefeat.claims.measurements import measured_table
 from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, sensitivity_rows, verdicts
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import make_simulator
@@ -77,18 +77,6 @@ def test_silenced_neurons_have_no_gain_and_no_ratio():
     assert values["growth_minority_gain"] == 0.0
     assert math.isnan(values["gain_ratio"])
     assert math.isnan(values["negative_share"])
-
-
-def test_one_step_is_empty_without_a_minority_neuron():
-    data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=3, K=8)
-    space = make_simulator("direct", "planted", 4, 40, 3, [1])
-    weights = space.dictionary.mT[:, :3].contiguous()
-    assert (
-        one_step(
-            "direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.zeros(1, 3), batches=2
-        )
-        == {}
-    )
 
 
 def test_read_one_step_without_a_minority_neuron(tmp_path):
@@ -254,17 +242,6 @@ def test_every_claim_is_measured_and_every_map_drawn(small):
     for name, figure in project.outputs["theory"].figures.items():
         draw = getattr(figures, figure.function or name)
         draw({table: tables[table] for table in figure.tables}, **figure.sections)
-
-
-def test_missing_primary_regime_has_a_remark(small):
-    """Leave out the phase studies: nothing says whether the imbalance lasts."""
-    project, tables = small
-    theory = project.sections["theory"]
-    kept = {name: study for name, study in theory.studies.items() if study.role != "phase"}
-    measured = claims.measure(tables, theory.model_copy(update={"studies": kept}))
-    table = measured_table(measured, load_claims("theory"))
-    table = table[table["primary"]].set_index("claim_id")
-    assert set(table.loc[["lasting", "equal", "onset"], "remark"]) == {NOT_RUN}
 
 
 def test_onset_is_earlier_for_frequent_features():

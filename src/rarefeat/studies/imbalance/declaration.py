@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.studies.experiment import ARM, POINT, SEED, SHARE, SIZE, TableColumns, column
 from rarefeat.workflow.config.names import Name, merge_unique
 from rarefeat.workflow.config.section import Section
 from rarefeat.workflow.config.study import SHARED_STUDY_KEYS, Study
@@ -40,9 +40,7 @@ class Imbalance(Section):
     )
 
 
-KEYS = dict.fromkeys(
-    ("eps_min", "sigma", "arm", "alpha", "onset", "pruned_update"), "stages.tables:KEYS"
-)
+KEYS = POINT | ARM
 of_metric = partial(column, unit="of the metric")
 count, index = (partial(column, kind=int, unit=unit) for unit in ("replicas", ""))
 flag = partial(column, kind=bool, unit="")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.studies.experiment import ARM, POINT, SEED, SHARE, SIZE, TableColumns, column
 from rarefeat.workflow.config.names import Name, merge_unique, suggest
 from rarefeat.workflow.config.section import Distinct, Section, format_validation_error
 from rarefeat.workflow.config.study import SHARED_STUDY_KEYS, Study, merge_configs
@@ -144,8 +144,6 @@ class Theory(Section):
         return merge_unique("studies", self.studies, varied)
 
 
-POINT = dict.fromkeys(("eps_min", "sigma"), "stages.tables:POINT")
-ARM = dict.fromkeys(("arm", "alpha", "onset", "pruned_update"), "stages.tables:ARM")
 text = partial(column, kind=str, unit="")
 seeds = partial(column, bounds=SIZE, kind=int, unit="seeds")
 value_of = partial(column, unit="of the metric", missing=True)
