@@ -74,7 +74,8 @@ class TableColumns:
 
     name: str
     rows: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, Column | str]
+    """A text is MODULE:MAPPING of columns by name."""
     keys: Sequence[str]
 
     @cached_property
@@ -82,7 +83,10 @@ class TableColumns:
         """Its schema, for whoever makes or reads the table; a plan needs none."""
         from rarefeat.workflow.files import schema
 
-        columns = {name: item.schema() for name, item in self.columns.items()}
+        columns = {
+            name: load_function(item)[name] if isinstance(item, str) else item.schema()
+            for name, item in self.columns.items()
+        }
         return schema.schema(self.name, self.rows, columns, list(self.keys))
 
 
@@ -189,15 +193,9 @@ class Experiment:
     @cached_property
     def schema(self) -> "pa.DataFrameSchema":
         """The schema of its table."""
-        from rarefeat.workflow.files import schema
-
         columns = {**self.axes, **self.arms, "seed": SEED, **self.columns}
-        columns = {
-            name: load_function(item)[name] if isinstance(item, str) else item.schema()
-            for name, item in columns.items()
-        }
         keys = [*self.keys, "seed"]
-        return schema.schema(self.table_name, f"a row per ({', '.join(keys)})", columns, keys)
+        return TableColumns(self.table_name, f"a row per ({', '.join(keys)})", columns, keys).schema
 
     def changes(self, table: "pd.DataFrame") -> "pd.DataFrame":
         """Return the rows of all other arms, `changed` columns minus the base's at the seed."""
