@@ -23,8 +23,8 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src"), "TERM": "xterm"}
 LIST_NAMES = "snakemake --lt lists the names"
 RESUME = "run the same command again: finished jobs are kept"
 WORKFLOW = """
-import os
-os.environ.update(RAREFEAT_RESULTS="results", RAREFEAT_TARGETS="gather figure_2")
+import snakemake_logger_plugin_rarefeat as terminal
+terminal.RESULTS, terminal.TARGETS = "results", ["gather", "figure_2"]
 rule gather:
     input: expand("results/paper_eps={eps}.txt", eps=[1, 2])
     output: "results/tables/total.txt"
@@ -92,10 +92,11 @@ def test_finished_jobs_have_a_line_each(run):
     assert run("sleep 0.1", "-F", "--quiet", "all") == (0, [])
 
 
-def test_job_from_the_cache_is_restored(run):
-    _, lines = run("echo from the output cache, as of today")
-    assert lines[1].endswith(", restored")
-    assert lines[-1] == "done: 3 jobs, 2 of them from the cache; tables: results/tables"
+def test_touched_job_is_called_so(run):
+    run("sleep 0.1")
+    _, lines = run("sleep 0.1", "-F", "--touch")
+    assert lines[1].endswith(", touched")
+    assert lines[-1] == "touched, not run: 3 jobs; tables: results/tables"
 
 
 @pytest.mark.parametrize(
@@ -134,9 +135,12 @@ def test_user_error_is_one_line(run, arguments, code, message):
         assert "KeyError" in "".join(lines)  # a defect of the code keeps its traceback
 
 
-def test_native_text_on_request(run):
-    _, lines = run("", "-n")
-    assert any("rule gather:" in line for line in lines)
+def test_plan_has_each_job_with_its_reason(run):
+    _, lines = run("", "-n", "-p")
+    assert "gather" in lines
+    assert any(line.startswith("    reason: Missing output files: ") for line in lines)
+    assert any("bash job.sh 1 > logs/paper_1.log" in line for line in lines)
+    assert "3 jobs to run" in lines
 
 
 def test_terminal_shows_one_bar():

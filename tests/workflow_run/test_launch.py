@@ -15,11 +15,27 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess:
 
 
 def test_job_says_what_it_used_and_a_failed_one_why_it_failed(tmp_path):
-    words = "run", "stages.synthesise:stage", "heatmap", "--cell", "eps_min=0.1", "--seeds"
+    words = (
+        "run",
+        "stages.synthesise:stage",
+        "heatmap",
+        "--config",
+        "--cell",
+        "eps_min=0.1",
+        "--seeds",
+    )
     good = run(tmp_path, *words, "100-100", "--output", "a.safetensors")
     assert good.returncode == 0, good.stderr
     assert re.fullmatch(r"[\d.]+ s, [\d.]+ CPU s, \d+ MB", good.stdout.splitlines()[-1])
-    bad = run(tmp_path, "run", "stages.synthesise:stage", "absent", "--output", "a.safetensors")
+    bad = run(
+        tmp_path,
+        "run",
+        "stages.synthesise:stage",
+        "absent",
+        "--config",
+        "--output",
+        "a.safetensors",
+    )
     assert (bad.returncode, bad.stdout) == (1, "")
     assert bad.stderr.startswith("error: stages.synthesise:stage runs on no study absent")
 

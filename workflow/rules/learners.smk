@@ -1,31 +1,33 @@
-# Learners of one's own: a learning rate for each learner, then its trainings.
-
-from rarefeat.studies.learners.declaration import CHOOSE_RATE, LEARN
+"""Learners of one's own: a learning rate for each learner, then its trainings."""
 
 
-# The rate of a learner, on balanced data and other seeds.
 rule choose_rate:
+    """Choose the rate of a learner, on balanced data and other seeds."""
     output:
         rates="<results>/rates/{study}/learner={learner}/seeds={seeds}.parquet",
     log:
         "<results>/logs/choose_rate/{study}/learner={learner}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(CHOOSE_RATE.function),
+        study=runs("studies.learners.measure:choose_rate"),
         learner=r"[^/]+",
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(30),
         gpu=gpus,
     params:
-        *told(stage_job(lambda study: CHOOSE_RATE)),
-        function=CHOOSE_RATE.function,
+        *reads(
+            "studies.learners.measure:choose_rate",
+            *("draws", "data", "training", "sigma", "learner", "arm"),
+            *("rates", "rate_seeds", "first_rate_seed"),
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell learner={wildcards.learner}"
-        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.learners.measure:choose_rate {wildcards.study}"
+        " --cell learner={wildcards.learner} --seeds {wildcards.seeds} --output {output:q}"
+        " > {log:q} 2>&1"
 
 
-# One learner at one frequency.
 rule train_learner:
+    """Train and measure one learner at one frequency."""
     input:
         rates=rules.choose_rate.output.rates,
     output:
@@ -33,7 +35,7 @@ rule train_learner:
     log:
         "<results>/logs/train_learner/{study}/learner={learner}/pairs={pairs}/eps_min={eps_min}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(LEARN.function),
+        study=runs("studies.learners.measure:learn"),
         learner=r"[^/]+",
         pairs=r"[^/]+",
     resources:
@@ -41,8 +43,11 @@ rule train_learner:
         runtime=scale_with_attempt(30),
         gpu=gpus,
     params:
-        *told(stage_job(lambda study: LEARN)),
-        function=LEARN.function,
+        *reads(
+            "studies.learners.measure:learn",
+            *("draws", "data", "training", "sigma", "learner", "arm"),
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell learner={wildcards.learner}/pairs={wildcards.pairs}/eps_min={wildcards.eps_min}"
+        "rarefeat run studies.learners.measure:learn {wildcards.study}"
+        " --cell learner={wildcards.learner}/pairs={wildcards.pairs}/eps_min={wildcards.eps_min}"
         " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"

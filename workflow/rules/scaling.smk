@@ -13,7 +13,7 @@ checkpoint lucky_sets:
     params:
         *told(lambda wildcards: PROJECT.table_job("lucky_sets")),
     shell:
-        "rarefeat run studies.scaling.lucky_sets:lucky_sets lucky_sets --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.scaling.sets:lucky_sets lucky_sets --output {output:q} > {log:q} 2>&1"
 
 
 rule trained_sizes:
@@ -31,4 +31,4 @@ rule trained_sizes:
     params:
         *told(lambda wildcards: PROJECT.table_job("scaling")),
     shell:
-        "rarefeat run studies.scaling.aggregate:trained_sizes scaling --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.scaling.sets:trained_sizes scaling --output {output:q} > {log:q} 2>&1"

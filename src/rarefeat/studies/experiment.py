@@ -52,7 +52,7 @@ class Column(NamedTuple):
 
         low, high = self.bounds.get("ge"), self.bounds.get("le")
         check = schema.SHARE if (low, high) == (0, 1) else schema.within(low, high)
-        kind = {int: "int64", float: float}.get(self.kind, str)
+        kind = {int: "int64", float: float, bool: bool}.get(self.kind, str)
         return schema.column(kind, check, self.unit, self.meaning, self.source, self.missing)
 
 
@@ -95,6 +95,8 @@ def setting(kind: Any, meaning: str, **bounds: float) -> Any:
     return kind, Field(description=meaning, **bounds)
 
 
+DIVERGED = {"diverged"}
+"""Column of a replica that has run away: 0 or 1."""
 SEED = Column("seed of the replica", SIZE, "", kind=int)
 
 
@@ -176,11 +178,7 @@ class Experiment:
     @cached_property
     def section(self) -> type[PointStudy]:
         """The section of the config, and its only study."""
-        axes = {
-            name: (Distinct[one_of(axis)], Field(min_length=1, description=axis.meaning))
-            for name, axis in self.axes.items()
-        }
-        points = create_model("Points", __base__=Section, __doc__="Points of a grid.", **axes)
+        points = grid_section(self.axes)
         named = Field(min_length=1, description="named blocks; what several hold is computed once")
         fields = {
             name: item if isinstance(item, tuple) else (item, ...)
@@ -209,7 +207,7 @@ class Experiment:
         """Return mean, interval and number of seeds of the base, and of all changes from it."""
         parts = {"base": select(table, self.base), "changes": self.changes(table)}
         tables = [
-            means_by(parts[which], self.keys, names, shares=("diverged",))
+            means_by(parts[which], self.keys, names, DIVERGED & self.columns.keys())
             for which, names in self.means.items()
         ]
         import pandas as pd
@@ -230,7 +228,7 @@ class Experiment:
             of = [select(rows, arm).set_index("seed") for arm in (pick.arm, pick.minus) if arm]
             of = of or [rows.set_index("seed")]
             numbers = of[0][pick.column] - (of[1][pick.column] if pick.minus else 0.0)
-            kept = pick.counts_diverged or pick.arm == self.base
+            kept = pick.counts_diverged or pick.arm == self.base or not DIVERGED & {*rows}
             lost = 0 if kept else int(sum(one["diverged"].sum() for one in of))
             point = dict(zip(self.axes, values, strict=True))
             yield measurement(
@@ -274,6 +272,15 @@ class Experiment:
                 else None
             ),
         )  # fmt: skip
+
+
+def grid_section(axes: Mapping[str, Column]) -> type[Section]:
+    """Return a section of the config that has a list of values for each axis."""
+    fields = {
+        name: (Distinct[one_of(axis)], Field(min_length=1, description=axis.meaning))
+        for name, axis in axes.items()
+    }
+    return create_model("Points", __base__=Section, __doc__="Points of a grid.", **fields)
 
 
 def one_of(axis: Column) -> Any:

@@ -511,7 +511,12 @@ class Project:
                 )
         claims = {f"claims_{paper}": paper for paper in self.papers}
         # A kind of one study may have its name.
-        studies = {name: one for name, one in self.studies.items() if name != self.kind_of[name]}
+        studies = {
+            name: study
+            for kind in self.kinds.values()
+            for name, study in kind.studies(self.sections[kind.name]).items()
+            if name != kind.name
+        }
         merge_unique("targets", self.kinds, studies, claims)
         merge_unique("pages", self.pages, self.html_pages)
         for label, names in {
@@ -671,6 +676,8 @@ def build(merged: dict, raw: dict, *only: str) -> Project:
             model = create_model(name, __base__=Section, **{name: (kind.section, ...)})
             sections[name] = getattr(validate_section(model, {name: section}, raw), name)
             kind.build_outputs(sections[name])
+            if kind.claim_inputs(sections[name]):
+                load_claims(name)
         except RarefeatError as error:
             if name in raw or not kind.is_file:
                 raise

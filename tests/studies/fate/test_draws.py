@@ -8,7 +8,7 @@ from rarefeat.model.randomness import generator
 from rarefeat.model.sparse_coding import aggregated_sign
 from rarefeat.studies.fate.draws import (
     CellSettings,
-    TrainingSample,
+    Sample,
     draw_latent_pairs,
     holds_rare,
     plant_ties,
@@ -25,8 +25,8 @@ def settings(latents="plain", N=256, eps_min=1.0) -> CellSettings:
     return CellSettings("test", REUSE.data, REUSE.training, latents, N, 0.05, eps_min)
 
 
-def draw(n: int = 4000, eps_min: float = 1.0) -> torch.Tensor:
-    return draw_latent_pairs(n, settings(eps_min=eps_min), generator("test", 1, "train"))
+def draw(n: int = 4000, eps_min: float = 1.0, latents: str = "plain") -> torch.Tensor:
+    return draw_latent_pairs(n, settings(latents, eps_min=eps_min), generator("test", 1, "train"))
 
 
 def rng() -> torch.Generator:
@@ -85,26 +85,35 @@ def test_remove_rare_leaves_all_else():
 )
 def test_sample_visits_pairs_again(latents, comes_back, varies):
     """The first epoch and the second have the same pairs, but for what a visit draws."""
-    sample = TrainingSample(settings(latents), [1])
+    sample = Sample(settings(latents), 1)
     K = REUSE.training.K
     epochs = []
     for _ in range(2):
-        pairs = [sample.batch()[0, :K].abs().amax(1) for _ in range(256 // K)]
+        pairs = [sample.next_batch()[:K].abs().amax(1) for _ in range(256 // K)]
         epochs.append(sorted(map(tuple, torch.cat(pairs).tolist())))
     assert (epochs[0] == epochs[1]) == comes_back
-    sample = TrainingSample(settings(latents), [1])
-    first, second = (sample.visit(0, sample.pairs[0], sample.visits[0]) for _ in range(2))
+    sample = Sample(settings(latents), 1)
+    first, second = (sample.visit(sample.pairs, sample.visits) for _ in range(2))
     assert bool((first != second).any()) == varies
 
 
 def test_replacement_leaves_pairs_of_an_epoch_out():
-    sample = TrainingSample(settings("replacement"), [1])
-    K = REUSE.training.K
-    drawn = torch.cat([sample.next_pairs(0) for _ in range(256 // K)]).flatten(1)
-    assert len(drawn.unique(dim=0)) < len(sample.pairs[0].flatten(1).unique(dim=0))
+    sample = Sample(settings("replacement"), 1)
+    drawn = torch.cat([sample.next_pairs() for _ in range(256 // REUSE.training.K)]).flatten(1)
+    assert len(drawn.unique(dim=0)) < len(sample.pairs.flatten(1).unique(dim=0))
 
 
-def test_removal_names_its_pairs():
-    assert settings("without_top_15").removal == ("top", 15)
-    assert settings("without_random_5").removal == ("random", 5)
-    assert settings("plain").removal is None
+def test_antithetic_pairs_have_no_chance_correlation():
+    sums, plain = (draw(latents=way).long().sum(2) for way in ("antithetic", "plain"))
+    assert (sums[:, :, -1:] * sums[:, :, :-1]).sum(0).abs().max() == 0
+    assert (plain[:, :, -1:] * plain[:, :, :-1]).sum(0).abs().max() > 0
+
+
+def test_apart_pairs_have_the_rare_feature_alone():
+    """It is as frequent as before, and the pairs without it stay as they are."""
+    plain, apart = draw(), draw(latents="apart")
+    has_rare = holds_rare(plain)
+    assert has_rare.any()
+    assert (apart[has_rare][..., :-1] == 0).all()
+    assert (apart[..., -1] == plain[..., -1]).all()
+    assert (apart[~has_rare] == plain[~has_rare]).all()

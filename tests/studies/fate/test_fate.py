@@ -6,21 +6,20 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from conftest import of_size, verdicts_of
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.model.randomness import generator
 from rarefeat.studies.fate import claims, learning_times
-from rarefeat.studies.fate.config import AXES, DecayAndScale, LateLearning
+from rarefeat.studies.fate.declaration import LateLearning
 from rarefeat.studies.fate.doc_tables import count_longer, select_stairs
-from rarefeat.studies.fate.draws import CellSettings, draw_latent_pairs
-from rarefeat.studies.fate.training import train_until_learned
+from rarefeat.studies.fate.draws import CellSettings
+from rarefeat.studies.fate.measure import train_until_learned
 
 FATE = of_size("quick").sections["fate"]
 REUSE = FATE.studies["reuse"]
 TRAINING = REUSE.training.model_copy(update={"T": 120})
+POINT = {"latents": "plain", "N": 0, "sigma": 0.05, "share": 0.2, "lambda": 0.02, "eps_min": 0.2}
 
 
 @pytest.fixture(scope="module")
@@ -29,41 +28,11 @@ def full() -> LateLearning:
     return of_size("full").sections["fate"]
 
 
-def settings(latents="plain", N=256, eps_min=1.0) -> CellSettings:
-    return CellSettings("test", REUSE.data, TRAINING, latents, N, 0.05, eps_min)
-
-
-def job_with(section) -> SimpleNamespace:
-    """Return a stand-in for a job whose config has one section."""
-    return SimpleNamespace(config_section=lambda *_: section)
-
-
-def pairs(latents: str, n: int = 4000) -> torch.Tensor:
-    return draw_latent_pairs(n, settings(latents), generator("test", 1, "train")).long()
-
-
-def test_antithetic_pairs_have_no_chance_correlation():
-    sums = pairs("antithetic").sum(2)  # (n, 2, d)
-    assert (sums[:, :, -1:] * sums[:, :, :-1]).sum(0).abs().max() == 0
-    plain = pairs("plain").sum(2)
-    assert (plain[:, :, -1:] * plain[:, :, :-1]).sum(0).abs().max() > 0
-
-
-def test_apart_pairs_have_the_rare_feature_alone():
-    """It is as frequent as before, and the pairs without it stay as they are."""
-    plain, apart = pairs("plain"), pairs("apart")
-    has_rare = (plain[..., -1] != 0).any(-1).any(-1)
-    assert has_rare.any()
-    assert (apart[has_rare][..., :-1] == 0).all()
-    assert (apart[..., -1] == plain[..., -1]).all()
-    assert (apart[~has_rare] == plain[~has_rare]).all()
-
-
 @pytest.mark.parametrize("N", [256, 0])
 def test_replica_is_independent_of_the_others(N):
     """Also of the seeds and regimes whose training ended before."""
-    cell = settings(N=N)
-    regimes = [DecayAndScale(share=0.2, lambda_=decay) for decay in (0.02, 0.5)]
+    cell = CellSettings("test", REUSE.data, TRAINING, "plain", N, 0.05, 1.0)
+    regimes = [{"share": 0.2, "lambda": decay} for decay in (0.02, 0.5)]
     both = pd.DataFrame(train_until_learned(cell, regimes, 10, 10, 20, [1, 2, 3]))
     assert both["ended_at"].nunique() > 1
     for i, regime in enumerate(regimes):
@@ -86,26 +55,19 @@ def test_linear_model_solves_its_differential_equation():
     assert np.isinf(learning_times.log_margin_limit(state._replace(leak=np.array([0.03])))[0])
 
 
-def test_clopper_pearson_at_the_ends():
-    assert learning_times.clopper_pearson(0, 16) == pytest.approx((0, 1 - 0.025 ** (1 / 16)))
-    assert learning_times.clopper_pearson(16, 16) == pytest.approx((0.025 ** (1 / 16), 1))
+def test_share_interval_at_the_ends():
+    for n in (1, 16):
+        assert learning_times.share_interval(0, n) == pytest.approx((0, 1 - 0.025 ** (1 / n)))
+        assert learning_times.share_interval(n, n) == pytest.approx((0.025 ** (1 / n), 1))
 
 
 def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> pd.DataFrame:
     """Return replicas that all learn at step 1,000, or never."""
     rows = pd.DataFrame({"seed": range(n), "learned_at": 1000.0 if late else np.nan})
-    rows["pure_at"] = rows["learned_at"]
-    point = {
-        "latents": latents,
-        "N": N,
-        "sigma": 0.05,
-        "share": 0.2,
-        "lambda": 0.02,
-        "eps_min": 0.2,
-    }
     random = np.random.default_rng(N)
     return rows.assign(
-        **point,
+        **POINT | {"latents": latents, "N": N},
+        pure_at=rows["learned_at"],
         T=4000,
         kick=N**-0.5 * np.exp(0.1 * random.normal(size=n)) if N else 0.001,
         diverged=0.0,
@@ -135,7 +97,7 @@ def judge(tables) -> pd.Series:
     """Return the verdict of each primary claim that some tables of point studies have."""
     names = [name.removesuffix("_fate") for name in tables]
     section = SimpleNamespace(studies=FATE.studies, studies_with_role=lambda role: names)
-    rows = claims.measure(tables, job_with(section))
+    rows = claims.measure(tables, section)
     declared = load_claims("fate").claims
     table = verdicts_of(
         "fate", [row for row in rows if declared[row.claim].primary.study == row.regime.study]
@@ -189,47 +151,29 @@ def test_predictor_claims_follow_planted_replicas(right):
     assert primary["F-border"] == CONTRADICTED
 
 
-def test_points_have_every_axis():
-    assert [axis for axis, _ in REUSE.points()[0].axes] == list(AXES)
-
-
 def test_cell_trains_its_points_together(full):
     study = full.studies["leak"]
-    trainings = [(cell, regime) for cell in study.cells() for regime in study.regimes(cell)]
+    trainings = [regime for cell in study.cells() for regime in study.settings(cell)["regimes"]]
     assert len(study.cells()) == 9
     assert len(trainings) == len(study.points()) == 27
 
 
-def test_training_config_keeps_the_name_of_every_key():
-    config = REUSE.training_config(REUSE.cells()[0])
-    assert set(config) == {"draws", "data", "training", "every", "hold", "looked", "regimes"}
-
-
 def test_every_declared_claim_is_measured(full):
-    section = full
     tables = {
-        f"{name}_fate": planted(True, latents=study.latents[0])
-        for name, study in section.studies_with_role("point").items()
+        f"{name}_fate": pd.concat(planted(True, N, way) for N in study.N for way in study.latents)
+        for name, study in full.studies_with_role("point").items()
     }
-    tables["reuse_fate"] = pd.concat([planted(True, N) for N in section.studies["reuse"].N])
-    for name in ("mechanism", "removal"):
-        ways = section.studies[name].latents
-        tables[f"{name}_fate"] = pd.concat([planted(True, latents=way) for way in ways])
-    for name in claims.CARRIED:
-        tables[f"{name}_fate"] = pd.concat([planted(True, N) for N in (8192, 0)])
-    tables["leak_fate"] = pd.concat([planted(True, N) for N in section.studies["leak"].N])
-    tables["leak_noiseless_fate"] = planted(True, 0)
     timed = planted(True).assign(
         study="time_fit", at_once=0.0, probability=0.5, gate_alone=0.5, predicted=900.0
     )
     tables["fate_times"] = pd.concat([timed, timed.assign(study="time_test")])
-    measured = {row.claim for row in claims.measure(tables, job_with(section))}
+    measured = {row.claim for row in claims.measure(tables, full)}
     assert measured == set(load_claims("fate").claims)
 
 
 def test_select_stairs_keeps_every_rise():
     shares = learning_times.fate_shares(
-        {"reuse_fate": pd.concat([planted(True, 2048), planted(False, 8192)])}, None
+        {"reuse_fate": pd.concat([planted(True, 2048), planted(False, 8192)])}
     )
     stairs = select_stairs(shares)
     assert len(stairs) < len(shares) / 3
@@ -240,11 +184,10 @@ def test_select_stairs_keeps_every_rise():
 
 
 def test_count_longer_is_cumulative():
-    cell = {"latents": "plain", "N": 0, "sigma": 0.05, "share": 0.2, "lambda": 0.02, "eps_min": 0.1}
     learned = pd.DataFrame(
         {"learned_at": [500.0, 501, 8000, 32_000, math.nan], "cosine": [0.9, 0.9, 0.9, 0.9, 0.03]}
     )
-    row = count_longer(learned.assign(**cell)).iloc[0]
+    row = count_longer(learned.assign(**POINT)).iloc[0]
     assert row[["by_500", "by_2000", "by_8000", "by_32000", "n"]].tolist() == [1, 2, 3, 4, 5]
     assert row["ci_low"] < 0.8 < row["ci_high"]
     assert row["cosine_without"] == 0.03

@@ -6,38 +6,35 @@ from conftest import of_size
 
 from rarefeat.model.randomness import generator
 from rarefeat.model.simulators import make_simulator
-from rarefeat.studies.fate.config import DecayAndScale, gate
-from rarefeat.studies.fate.draws import CellSettings, TrainingSample
-from rarefeat.studies.fate.growth import NeuronGrowth, measure_neuron_growth, top_pairs
-from rarefeat.studies.fate.training import train_until_learned
-from rarefeat.training.step import TrainState, make_kernel
+from rarefeat.studies.fate.draws import CellSettings, Sample
+from rarefeat.studies.fate.growth import NeuronGrowth, gate, measure_growth
+from rarefeat.studies.fate.measure import train_until_learned
+from rarefeat.training.step import Kernel, TrainState, make_kernel
 
 REUSE = of_size("quick").sections["fate"].studies["reuse"]
 TRAINING = REUSE.training
-SETTINGS = CellSettings("test", REUSE.data, TRAINING, "plain", 256, 0.05, 1.0)
+SETTINGS = CellSettings("test", REUSE.data, TRAINING, "plain", 256, 0.0, 1.0)
+
+
+def make_reduced_kernel() -> Kernel:
+    simulator = make_simulator("reduced", "test", REUSE.data.d, REUSE.data.d1, TRAINING.m, [0])
+    return make_kernel("torch", simulator, simulator.sample_tokens)
 
 
 def neuron_state(rare: float) -> TrainState:
     """Return neurons of one frequent feature each, with a cosine to the rare one, and a bias."""
-    simulator = make_simulator("reduced", "test", REUSE.data.d, REUSE.data.d1, TRAINING.m, [0])
-    weights = simulator.initial_weights(1e-3, [generator("test", 0, "weights")])
+    generators = [generator("test", 0, "weights")]
+    weights = make_reduced_kernel().simulator.initial_weights(1e-3, generators)
     d = REUSE.data.d
     features = torch.arange(TRAINING.m) % (d - 1)
     weights[0, torch.arange(TRAINING.m), features] = 1.0
     weights[0, :, d - 1] = rare * (1 - 2 * (torch.arange(TRAINING.m) % 2))
-    norms = weights.norm(dim=-1)
-    none = torch.zeros(1)
-    return TrainState(weights, gate(REUSE.data, 0.2) * norms, none, none.bool())
+    none = torch.zeros(1, dtype=torch.long)
+    return TrainState(weights, gate(d, 0.2) * weights.norm(dim=-1), none, none.bool())
 
 
-def measure(state: TrainState, sigma: float = 0.0, n_passes: int = 2) -> NeuronGrowth:
-    simulator = make_simulator("reduced", "test", REUSE.data.d, REUSE.data.d1, TRAINING.m, [0])
-    kernel = make_kernel("torch", simulator, simulator.sample_tokens)
-    sample, rng = TrainingSample(SETTINGS, [1]), generator("test", 1, "looked")
-    passes = (sample.iter_pass(0, rng) for _ in range(n_passes))
-    return measure_neuron_growth(
-        kernel, state, TRAINING, sigma, REUSE.data.d, passes, rng, SETTINGS.N
-    )
+def measure(state: TrainState, n_passes: int = 2) -> NeuronGrowth:
+    return measure_growth(Sample(SETTINGS, 1), make_reduced_kernel(), state, n_passes)
 
 
 def scale_weights(state: TrainState, factor: float) -> TrainState:
@@ -46,13 +43,11 @@ def scale_weights(state: TrainState, factor: float) -> TrainState:
 
 def test_leak_is_the_derivative_of_the_change():
     """Neuron by neuron, by finite differences of the gradient, where the softmax hardly moves."""
-    simulator = make_simulator("reduced", "test", REUSE.data.d, REUSE.data.d1, TRAINING.m, [0])
-    kernel = make_kernel("torch", simulator, simulator.sample_tokens)
-    d, K = REUSE.data.d, TRAINING.K
+    kernel, d, K = make_reduced_kernel(), REUSE.data.d, TRAINING.K
     state = scale_weights(neuron_state(0.02), 0.05)
     growth = measure(state, n_passes=1)
-    sample, rng = TrainingSample(SETTINGS, [1]), generator("test", 1, "looked")
-    batches = [latents for _, latents in sample.iter_pass(0, rng)]
+    sample = Sample(SETTINGS, 1)
+    batches = [latents for _, latents in sample.iter_pass(sample.stream("looked"))]
     no_noise = [generator("test", 1, "noise")]
 
     def change(weights: torch.Tensor) -> torch.Tensor:
@@ -101,7 +96,7 @@ def test_top_pairs_are_those_with_the_largest_pull():
     one = torch.ones(2, dtype=torch.float64)
     projection = torch.tensor([-0.1, 0.2], dtype=torch.float64)
     growth = NeuronGrowth(projection, one, pairs.sum(0), one[None], 0 * one, pairs)
-    assert top_pairs(growth, 2).tolist() == [1, 4]
+    assert growth.top_pairs(2).tolist() == [1, 4]
     assert growth.excess.tolist() == pairs.sum(0).tolist()
     assert growth.rank(0) == 2
     assert growth.concentration(5) == 1.0
@@ -113,8 +108,8 @@ def test_removal_changes_what_follows_alone(latents):
     rows = {}
     for name in ("plain", latents):
         training = TRAINING.model_copy(update={"T": 40})
-        cell = SETTINGS._replace(latents=name, training=training)
-        regime = DecayAndScale(share=0.2, lambda_=0.02)
+        cell = SETTINGS._replace(latents=name, training=training, sigma=0.05)
+        regime = {"share": 0.2, "lambda": 0.02}
         (rows[name],) = train_until_learned(cell, [regime], 20, 20, 20, [1])
     assert rows[latents]["excess"] == rows["plain"]["excess"]
     assert rows[latents]["count"] < rows["plain"]["count"]

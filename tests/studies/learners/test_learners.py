@@ -5,21 +5,25 @@ import pandas as pd
 import pytest
 from conftest import of_size
 
-from rarefeat.studies.learners.claims import CONTRASTS, measure
-from rarefeat.studies.learners.config import LearnerStudies
-from rarefeat.studies.learners.doc_tables import compare_late_learners
+from rarefeat.studies.learners.declaration import LearnerStudy, late_learners
 from rarefeat.studies.learners.lockout import (
-    frequency_rows,
+    CONTRASTS,
+    frequencies,
     half_frequency,
+    measure_claims,
     outcomes,
     thresholds,
 )
 from rarefeat.studies.learners.measure import best_rate
 from rarefeat.workflow.config.cells import cell
-from rarefeat.workflow.run.job import Job
 
 EPS_MIN = np.array([0.25, 0.5, 0.75, 1.0])
 SEEDS = range(6)
+
+
+@pytest.fixture(scope="module")
+def study() -> LearnerStudy:
+    return of_size("").sections["learners"].studies["which_learners"]
 
 
 def planted(learner: str, learned_from: list[float], pairs: str = "returning") -> pd.DataFrame:
@@ -57,10 +61,10 @@ def test_outcomes_compare_the_rare_with_frequent_features():
     assert table[table["seed"] <= 1][["learned", "aligned"]].isna().all().all()
 
 
-def test_frequencies_have_intervals_and_bounds():
+def test_frequencies_have_intervals_and_bounds(study):
     tables = [planted("mixed", [0.5, 0.5, 0.5, 0.75, 0.75, 1.0]), planted("all", [0.25] * 6)]
     tables.append(planted("none", [2.0] * 6))
-    rows = pd.DataFrame(frequency_rows(outcomes(pd.concat(tables), 1)))
+    rows = frequencies({"readouts": pd.concat(tables)}, study.data)
     rows = rows[rows["measure"] == "readout"].set_index("learner")
     assert rows.loc["all", ["frequency", "bound"]].tolist() == [0.25, "at most"]
     assert rows.loc["none", ["frequency", "bound"]].tolist() == [1.0, "above"]
@@ -86,47 +90,24 @@ def test_best_rate_is_the_smallest_of_equals_that_are_finite():
     assert best_rate({1.0: table(np.nan), 0.1: table(np.nan)}) == 0.1
 
 
-@pytest.fixture(scope="module")
-def section() -> LearnerStudies:
-    return of_size("").sections["learners"]
-
-
 @pytest.mark.parametrize("is_true", [True, False])
-def test_claims_follow_planted_thresholds(section, is_true):
+def test_claims_follow_planted_thresholds(study, is_true):
     late, early = [0.75, 0.75, 1.0, 1.0, 0.75, 1.0], [0.25, 0.25, 0.25, 0.5, 0.25, 0.25]
     first, others = (late, early) if is_true else (early, late)
     tables = [planted("infonce", first), planted("infonce", first[::-1], "fresh")]
     tables += [planted(name, others) for name in CONTRASTS.values()]
     readouts = pd.concat([*tables, planted("barlow_twins", first)])
-    job = Job(stage="", config={"learners": section.model_dump(by_alias=True)})
-    rows = measure({"which_learners_readouts": readouts}, job)
+    rows = list(measure_claims({"readouts": readouts}, study.data, study.eps_min, study.pairs))
     for row in rows:
         if row.claim in CONTRASTS and row.regime.axes["pairs"] == "returning":
             assert (row.values.mean() > 0) == is_true, row.claim
-    assert {"B-infonce", "B-barlow", "B-fresh"} <= {row.claim for row in rows}
+    assert {row.claim for row in rows} == {"B-infonce", "B-barlow", "B-fresh", *CONTRASTS}
 
 
-def test_cells_and_rates_are_declared_as_the_issue_asks(section):
-    study = section.studies["which_learners"]
-    assert len(study.eps_min) == 10
-    assert study.seeds >= 20
-    assert study.pairs == ["returning", "fresh"]
-    config = study.rate_config(cell(learner="adam", pairs="fresh", eps_min=0.1))
-    assert config["learner"].optimiser == "adam"
-    assert config["rates"] == study.rates
-
-
-def rows_of(learner: str, low: float, high: float, **values) -> dict:
-    return {
-        "learner": learner,
-        "pairs": "returning",
-        "measure": "readout",
-        "n": 20,
-        "frequency": (low + high) / 2,
-        "ci_low": low,
-        "ci_high": high,
-        "bound": "",
-    } | values
+def test_a_cell_names_its_learner_without_the_arm(study):
+    settings = study.settings(cell(learner="adam", pairs="fresh", eps_min=0.1))
+    assert settings["learner"]["optimiser"] == "adam"
+    assert settings["arm"].arm == "dense"
 
 
 def test_late_learners_count_every_rare_feature():
@@ -144,10 +125,8 @@ def test_late_learners_count_every_rare_feature():
     two = readouts("two", [0.95, 0.1, 0.95, 0.95], [0.95, 0.95, 0.95, 0.95])
     two.loc[(two["feature"] == 1) & (two["seed"] == 3), "cosine"] = 0.2
     one.loc[(one["seed"] == 0) & (one["pairs"] == "returning"), "diverged"] = 1.0
-    table = compare_late_learners(one, two).set_index(["learner", "pairs"])
-    assert table["learned"].to_dict() == {
-        ("one", "returning"): 2, ("one", "fresh"): 1, ("two", "returning"): 2, ("two", "fresh"): 3
-    }  # fmt: skip
+    table = late_learners(one, one.assign(learner="other"), two).set_index(["learner", "pairs"])
+    assert table.loc[["one", "two"], "learned"].tolist() == [2, 1, 2, 3]
     assert table.loc[("one", "returning"), "pure"] == 1
     assert table.loc[("two", "fresh"), "reuse"] == -0.25
     assert (table["reuse_ci_low"] <= table["reuse"]).all()

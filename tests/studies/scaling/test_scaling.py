@@ -9,49 +9,41 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic_tables
 import torch
-from conftest import write_encoders
+from conftest import of_size, quick, write_encoders
+from paper_values import check
 from scipy.stats import beta, binomtest
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model.neurons import lucky_neurons, ordinary_neurons
-from rarefeat.model.randomness import generator
+from rarefeat.model.randomness import make_generators
 from rarefeat.model.simulators import make_simulator
 from rarefeat.model.thresholds import GAMMA
-from rarefeat.studies.scaling.aggregate import trained_sizes
-from rarefeat.studies.scaling.config import Scaling
-from rarefeat.studies.scaling.declaration import KIND
-from rarefeat.studies.scaling.exponent_bounds import bounds, trained_cells
-from rarefeat.studies.scaling.exponents import exponent_rows, exponents_table, power_law
-from rarefeat.studies.scaling.figures import scaling as draw
-from rarefeat.studies.scaling.lucky_sets import CHUNK, count, lucky_sets_table, sets_of
-from rarefeat.studies.scaling.tables import LUCKY_SETS
+from rarefeat.studies.scaling.declaration import KIND, LUCKY_SETS, Scaling
+from rarefeat.studies.scaling.exponents import (
+    bounds,
+    draw_exponents,
+    exponent_rows,
+    power_law,
+    scaling_exponents,
+)
+from rarefeat.studies.scaling.sets import CHUNK, count, lucky_sets_table, sets_of, trained_sizes
 from rarefeat.workflow.files.schema import validate
-from rarefeat.workflow.project import load
-from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 RATIOS = [0.7, 0.9, 1.0]
 
 
-def scaling(**changes):
-    return (
-        load("config/config.yaml", "config/quick.yaml")
-        .sections["scaling"]
-        .model_copy(update=changes)
-    )
-
-
-def scaling_job(config: Scaling) -> Job:
-    """Return the job of the table `scaling`."""
-    return KIND.build_outputs(config).tables["scaling"].job({})
+def scaling(**changes) -> Scaling:
+    return quick().sections["scaling"].model_copy(update=changes)
 
 
 def trained_of(config: Scaling, lucky_sets: pd.DataFrame, results: Path) -> pd.DataFrame:
     """Return the table of the trained sizes."""
-    read = JobInputs(scaling_job(config), results)
+    read = JobInputs(KIND.build_outputs(config).tables["scaling"].job({}), results)
     read["lucky_sets"] = lucky_sets
-    return trained_sizes(read, scaling_job(config))
+    return trained_sizes(read, config)
 
 
 def counted(d: list[int], probability: float = 0.05) -> pd.DataFrame:
@@ -124,26 +116,22 @@ def test_impossible_set_has_an_interval_from_zero():
 D = np.array([9, 12, 16, 23, 32, 45, 64, 91, 128])
 
 
-def planted(
-    exponent: float, misfit: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw estimates of a power law with 2 % sampling errors and a lognormal misfit."""
+def planted(exponent: float, misfit: float, rng: np.random.Generator) -> pd.DataFrame:
+    """Draw points of a power law with 2 % sampling errors and a lognormal misfit."""
     mean = D**exponent
-    return mean * np.exp(
-        misfit * rng.standard_normal(len(D)) + 0.02 * rng.standard_normal(len(D))
-    ), 0.02 * mean
+    noise = misfit * rng.standard_normal(len(D)) + 0.02 * rng.standard_normal(len(D))
+    return pd.DataFrame({"d": D, "estimate": mean * np.exp(noise), "error": 0.02 * mean})
 
 
 @pytest.mark.parametrize("misfit", [0.0, 0.1])
 def test_power_law_interval_covers_a_planted_exponent(misfit):
     rng = np.random.default_rng(0)
-    fits = [power_law(D, *planted(-1.3, misfit, rng)) for _ in range(400)]
+    fits = [power_law(*planted(-1.3, misfit, rng).to_numpy().T) for _ in range(400)]
     assert np.mean([fit[0] for fit in fits]) == pytest.approx(-1.3, abs=0.01)
     # 95 % within three standard errors of 400 trials; more is allowed, as sampling errors are taken
     # as known.
-    assert np.mean([low <= -1.3 <= high for _, low, high in fits]) > 0.95 - 3 * math.sqrt(
-        0.95 * 0.05 / 400
-    )
+    least = 0.95 - 3 * math.sqrt(0.95 * 0.05 / 400)
+    assert np.mean([low <= -1.3 <= high for _, low, high in fits]) > least
 
 
 def test_power_law_widens_interval_of_bent_points():
@@ -157,91 +145,73 @@ def test_power_law_widens_interval_of_bent_points():
     assert straight[2] - straight[1] < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("quantity", "beyond"),
-    [
-        ("lucky_probability", -0.3),
-        ("pure_minority_share", -0.3),
-        ("ordinary_features", 0.3),
-        ("learned_features", 0.3),
-    ],
-)
-def test_consistency_depends_on_the_side_of_the_bound(quantity, beyond):
-    bound = bounds(0.9)[quantity].exponent
+@pytest.mark.parametrize("quantity", ["lucky_probability", "pure_minority_share",
+                                      "ordinary_features", "learned_features"])  # fmt: skip
+def test_consistency_depends_on_the_side_of_the_bound(quantity):
+    side, bound = bounds(0.9)[quantity]
+    beyond = -0.3 if side == "at least" else 0.3
     rng = np.random.default_rng(1)
     for shift, consistent in ((beyond, False), (0, True), (-beyond, True)):
-        estimate, error = planted(bound + shift, 0.02, rng)
-        row = exponent_rows(
-            quantity, 0.9, None, pd.DataFrame({"d": D, "estimate": estimate, "error": error})
-        )[0]
+        row = exponent_rows(quantity, 0.9, planted(bound + shift, 0.02, rng))[0]
         assert (row["consistent"], row["n"], row["d_low"], row["d_high"]) == (consistent, 9, 9, 128)
 
 
 def test_exponent_rows_divide_out_the_logarithm():
     estimate = D**-1.2 / np.sqrt(np.log(D))
     points = pd.DataFrame({"d": D, "estimate": estimate, "error": 1e-3 * estimate})
-    stated, derived = exponent_rows("lucky_probability", 1.0, None, points)
+    stated, derived = exponent_rows("lucky_probability", 1.0, points)
     assert (stated["log_power"], derived["log_power"]) == (0, -0.5)
     assert stated["exponent"] < derived["exponent"] == pytest.approx(-1.2)
-    assert len(exponent_rows("ordinary_features", 1.0, None, points)) == 1
+    assert len(exponent_rows("ordinary_features", 1.0, points)) == 1
 
 
 def test_exponent_rows_count_zeros_and_need_three_d():
-    """Check that estimates of 0 are left out and counted, and that two d give no exponent."""
     points = pd.DataFrame({"d": D, "estimate": D**-1.0, "error": 0.01 * D**-1.0})
     points.loc[0, "estimate"] = 0
-    row = exponent_rows("lucky_probability", 1.0, None, points)[0]
+    row = exponent_rows("lucky_probability", 1.0, points)[0]
     assert (row["left_out"], row["n"], row["d_low"]) == (1, 8, 12)
-    assert exponent_rows("lucky_probability", 1.0, None, points.head(3)) == []
+    assert exponent_rows("lucky_probability", 1.0, points.head(3)) == []
+
+
+@pytest.mark.parametrize("shift", [0.1, -0.1])
+def test_exponents_on_the_allowed_side_are_drawn_right_of_zero(shift):
+    tables = {"scaling_exponents": synthetic_tables.exponents(shift=shift)}
+    points, interval, *_ = draw_exponents(tables).axes[0].lines
+    assert points.get_xdata() == pytest.approx(shift)
+    assert interval.get_xdata() == pytest.approx([shift - 0.05, shift + 0.05])
+    check(lambda: draw_exponents(tables))
 
 
 def test_only_sizes_with_enough_lucky_neurons_are_trained():
-    config = scaling(
-        trained_d=[4, 5],
-        C_m=[2.0, 2.5],
-        d1_power=[2.0],
-        ratio=[0.9, 1.0],
-        least_lucky=1.0,
-        most_neurons=40,
-    )
+    sizes = {"trained_d": [4, 5], "C_m": [2.0, 2.5], "d1_power": [2.0], "ratio": [0.9, 1.0]}
+    config = scaling(**sizes, least_lucky=1.0, most_neurons=40)
     table = counted([4, 5])
     table.loc[table["ratio"] == 0.9, "lucky_probability"] = 1 / 30
-    chosen = {
-        name: [cell["eps_min"] for cell in cells]
-        for name, cells in trained_cells(config, table).items()
-    }
+    chosen = config.trained_cells(table)
     # m = 16, 32 and 25; 5^2.5 = 56 is too large. Expected lucky neurons at ratio 1: 0.8, 1.6, 1.25;
     # at 0.9 only m = 32 has one.
-    assert chosen == {"scaling_d=4_m=32_d1=16": [0.9, 1.0], "scaling_d=5_m=25_d1=25": [1.0]}
+    assert {name: [cell["eps_min"] for cell in cells] for name, cells in chosen.items()} == {
+        "scaling_d=4_m=32_d1=16": [0.9, 1.0],
+        "scaling_d=5_m=25_d1=25": [1.0],
+    }
 
 
 def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
-    config = scaling(
-        trained_d=[4, 5, 6],
-        C_m=[2.25],
-        d1_power=[1.0, 1.5],
-        ratio=[0.9, 1.0],
-        least_lucky=0.1,
-        seeds=3,
-    )
-    lucky_sets = validate(LUCKY_SETS, counted([4, 5, 6]))
-    studies, cells = config.studies(), trained_cells(config, lucky_sets)
-    initial = {}
-    for name, chosen in cells.items():
+    sizes = {"trained_d": [4, 5, 6], "C_m": [2.25], "d1_power": [1.0, 1.5], "ratio": [0.9, 1.0]}
+    config = scaling(**sizes, least_lucky=0.1, seeds=3)
+    lucky_sets = validate(LUCKY_SETS.schema, counted([4, 5, 6]))
+    studies, initial = config.studies(), {}
+    for name, cells in config.trained_cells(lucky_sets).items():
         data, training, draws = studies[name].data, studies[name].training, studies[name].draws
         for block, seeds in studies[name].blocks().items():
             space = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
-            weights = space.initial_weights(
-                training.sigma_0, [generator(draws, seed, "weights") for seed in seeds]
-            )
-            initial |= {
-                (data.d, data.d1, seed): (w, space.dictionary[0])
-                for seed, w in zip(seeds, weights, strict=True)
-            }
-            for cell in chosen:
-                write_encoders(
-                    tmp_path, name, studies[name], cell, block, {"dense/weights": weights}
-                )
+            generators = make_generators(draws, seeds, "weights")
+            weights = space.initial_weights(training.sigma_0, generators)
+            for seed, w in zip(seeds, weights, strict=True):
+                initial[data.d, data.d1, seed] = w, space.dictionary[0]
+            for cell in cells:
+                tensors = {"dense/weights": weights}
+                write_encoders(tmp_path, name, studies[name], cell, block, tensors)
 
     trained = trained_of(config, lucky_sets, tmp_path)
     assert len(trained) == 3 * 2 * 2 * 3
@@ -250,39 +220,32 @@ def test_tables_of_untrained_encoders_repeat_their_initial_sets(tmp_path):
         weights, dictionary = initial[row.d, row.d1, row.seed]
         cosines = (weights @ dictionary).abs() / weights.norm(dim=-1, keepdim=True)
         lucky = lucky_neurons(weights[None], dictionary[None], row.ratio)[0, :, -1]
+        ordinary = ordinary_neurons(weights[None], dictionary[None], row.ratio)
         pure = cosines[:, -1] > 0.9
         near = cosines >= 1 / math.sqrt(row.d)
         assert row.lucky_minority_neurons == lucky.sum()
         assert row.pure_minority_neurons == pure.sum()
         assert row.single_minority_neurons == sum(bool(n[-1]) and not n[:-1].any() for n in near)
         assert row.learned_features == pytest.approx(near.sum() / row.m)
-        assert row.ordinary_features == pytest.approx(
-            ordinary_neurons(weights[None], dictionary[None], row.ratio).sum() / row.m
-        )
-        if lucky.any():
-            assert row.lucky_pure_share == pytest.approx((lucky & pure).sum() / lucky.sum())
-        else:
-            assert math.isnan(row.lucky_pure_share)
+        assert row.ordinary_features == pytest.approx(ordinary.sum() / row.m)
+        share = (lucky & pure).sum() / lucky.sum()
+        assert row.lucky_pure_share == pytest.approx(float(share), nan_ok=True)
 
-    exponents = exponents_table(lucky_sets, trained)
+    exponents = scaling_exponents({"lucky_sets": lucky_sets, "scaling": trained})
     fitted = exponents[exponents["quantity"] == "learned_features"]
-    assert set(zip(fitted["ratio"], fitted["d1_power"], strict=True)) == {
-        (r, p) for r in (0.9, 1.0) for p in (1.0, 1.5)
-    }
+    places = set(zip(fitted["ratio"], fitted["d1_power"], strict=True))
+    assert places == {(0.9, 1.0), (0.9, 1.5), (1.0, 1.0), (1.0, 1.5)}
     assert exponents.loc[exponents["quantity"] == "lucky_probability", "d1_power"].isna().all()
-    assert draw({"scaling_exponents": exponents}, scaling_job(config)).axes
 
 
 def test_every_size_is_trained_until_T4():
     """T4 = d^1.99 / eta of Theorem 3.1, rounded up."""
-    lengths = {
-        study.data.d: study.training.T for study in load().sections["scaling"].studies().values()
-    }
+    studies = of_size("").sections["scaling"].studies().values()
+    lengths = {study.data.d: study.training.T for study in studies}
     assert (lengths[9], lengths[16]) == (793, 2490)
     assert list(lengths.values()) == sorted(lengths.values())
 
 
 def test_no_trained_size_raises_one_line_error(tmp_path):
-    config = scaling(least_lucky=1e9)
     with pytest.raises(RarefeatError, match="least_lucky"):
-        trained_of(config, counted([4, 5]), tmp_path)
+        trained_of(scaling(least_lucky=1e9), counted([4, 5]), tmp_path)

@@ -36,6 +36,8 @@ STUDY = Experiment(
     settings={"d": setting(int, "features, of which each sample has a tenth", ge=1)},
     columns={"accuracy": column("fraction of fresh samples with the right sign", SHARE)},
     measure=learn,
+    means={"base": ["accuracy"]},
+    published="toy_accuracy",
     picks={"better-than-chance": Pick("accuracy")},
     figures={"learning_curve": "Accuracy over the number of samples. See whether it rises."},
 )

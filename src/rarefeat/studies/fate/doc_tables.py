@@ -5,10 +5,9 @@ import pandas as pd
 
 from rarefeat.claims.estimate import estimate_mean
 from rarefeat.claims.verdict import PAIRED, confidence_bounds
-from rarefeat.studies.fate.claims import censored_steps, learned_by_seed, log_loss
-from rarefeat.studies.fate.config import AXES
-from rarefeat.studies.fate.learning_times import clopper_pearson
-from rarefeat.studies.fate.tables import GROWTH
+from rarefeat.studies.fate.claims import doublings_later, learned_by_seed, log_loss
+from rarefeat.studies.fate.declaration import AXES, GROWTH
+from rarefeat.studies.fate.learning_times import learned_counts, points_of, share_interval
 
 COUNTED_STEPS = 500, 2000, 8000, 32_000
 """Steps by which learned replicas are counted, at points that are trained for longer."""
@@ -48,28 +47,28 @@ def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
     (`fresh_`), and of a removal from as many random pairs (`random_`), with that of log2 of the
     step of learning (`delay_`; who never learns counts as T). The tables are those of the studies.
     """
-    table = pd.concat(tables)
-    cells = {key: rows for key, rows in table.groupby(["latents", "N"])}
-    rows = []
+    cells, rows = dict(iter(pd.concat(tables).groupby(["latents", "N"]))), []
     for (latents, N), cell in cells.items():
-        learned = int(cell["learned_at"].notna().sum())
-        low, high = clopper_pearson(learned, len(cell))
-        row = {"latents": latents, "N": N, "n": len(cell), "T": int(cell["T"].iloc[0])}
-        row |= {"by_500": int((cell["learned_at"] <= 500).sum()), "learned": learned}
-        row |= {"ci_low": low, "ci_high": high, "pure": int(cell["pure_at"].notna().sum())}
-        row |= cell[[*GROWTH, "count"]].median().to_dict()
-        row["winner_first"] = int((cell["winner_rank"] == 1).sum())
+        row = {
+            "latents": latents,
+            "N": N,
+            "n": len(cell),
+            "T": int(cell["T"].iloc[0]),
+            "by_500": int((cell["learned_at"] <= 500).sum()),
+            **learned_counts(cell["learned_at"].notna()),
+            "pure": int(cell["pure_at"].notna().sum()),
+            **cell[[*GROWTH, "count"]].median(),
+            "winner_first": int((cell["winner_rank"] == 1).sum()),
+        }
         others = {"reuse": ("plain", N), "fresh": ("plain", 0)}
         if latents.startswith("without_top"):
             others["random"] = latents.replace("top", "random"), N
-        for name, other in others.items():
-            if other in cells and other != (latents, N):
-                row |= paired_interval(
-                    name, learned_by_seed(cell) - learned_by_seed(cells[other]), PAIRED
-                )
-        if "random" in others and others["random"] in cells:
-            steps = censored_steps(cell) / censored_steps(cells[others["random"]])
-            row |= paired_interval("delay", np.log2(steps), "number")
+        for name, key in others.items():
+            if key in cells and key != (latents, N):
+                gain = learned_by_seed(cell) - learned_by_seed(cells[key])
+                row |= interval(name, gain, PAIRED)
+        if others.get("random") in cells:
+            row |= interval("delay", doublings_later(cell, cells[others["random"]]), "number")
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -80,7 +79,7 @@ def compare_removals(mechanism: pd.DataFrame, removal: pd.DataFrame) -> pd.DataF
     return table[table["latents"].str.startswith("without_")]
 
 
-def paired_interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
+def interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
     """Return the mean of differences by seed and its 95 % interval, as columns."""
     estimate = estimate_mean(difference.dropna())
     low, high = confidence_bounds(estimate, 0.025, kind)
@@ -101,26 +100,18 @@ def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_longer(table: pd.DataFrame) -> pd.DataFrame:
-    """Count the replicas that have learned by COUNTED_STEPS, at each point, with the exact interval
-    of the last fraction.
+    """Count the replicas that have learned by COUNTED_STEPS, at each point.
 
-    The median cosine is that of the replicas that have not learned.
+    `cosine_without` is the median cosine of the others.
     """
     rows = []
-    for cell, group in table.groupby(list(AXES)):
-        learned = {f"by_{step}": int((group["learned_at"] <= step).sum()) for step in COUNTED_STEPS}
-        low, high = clopper_pearson(learned[f"by_{COUNTED_STEPS[-1]}"], len(group))
-        without = group.loc[group["learned_at"].isna(), "cosine"].median()
-        rows.append(
-            {
-                **dict(zip(AXES, cell, strict=True)),
-                "n": len(group),
-                **learned,
-                "ci_low": low,
-                "ci_high": high,
-                "cosine_without": without,
-            }
-        )
+    for point, group in points_of(table):
+        times = group["learned_at"]
+        counts = {f"by_{step}": int((times <= step).sum()) for step in COUNTED_STEPS}
+        low, high = share_interval(counts[f"by_{COUNTED_STEPS[-1]}"], len(group))
+        without = group.loc[times.isna(), "cosine"].median()
+        counts |= {"ci_low": low, "ci_high": high, "cosine_without": without}
+        rows.append({**point, "n": len(group), **counts})
     return pd.DataFrame(rows)
 
 

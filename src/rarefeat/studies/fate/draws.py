@@ -1,23 +1,11 @@
 """Training pairs of late learning: what comes back of a sample, and what is drawn at each visit.
 
-The values of the axis `latents`, by what they keep of N pairs that come back and what they take
-away:
-
-- plain: the pairs come back, with fresh noise. N = 0: no pair does.
-- new_signs: which pairs hold the rare feature, with what else and in which tokens, comes back; its
-  sign is drawn at every visit. No chance tie of its sign to others survives.
-- new_tokens: which features a pair holds, and their signs, come back; the tokens that hold them are
-  drawn at every visit, as an augmentation would. No pattern of a single pair survives.
-- planted_ties: no pair comes back; the sign of the rare feature is tied to each other feature as in
-  a sample of N pairs.
-- replacement: the pairs come back, each visit to one that is drawn anew; no epoch is balanced.
-- antithetic: the pairs come back, each a second time with the sign of the rare feature flipped.
-- apart: the pairs come back; no other feature is active where the rare one is.
-- without_top_k, without_random_k: plain until the step `looked`; from then on the rare feature is
-  taken out of k of the pairs that hold it (`growth.top_pairs`).
-
-Purposes of the random streams, in the namespace `draws`: train and batches, as in the chain;
-visits (what is drawn at every visit of a pair that comes back); removal (without_random_k).
+A way of drawing, a value of the axis `latents`, says which pairs there are (`draw_latent_pairs`),
+which of them a step gets (`Sample.next_pairs`), what each visit of a pair draws (`Sample.visit`),
+and which lose the rare feature at the step `looked` (`CellSettings.removal`).
+Random streams of a seed, in the namespace `draws`: train, batches, weights, noise and complement,
+as in the chain; visits, what is drawn at every visit of a pair that comes back.
+Axes: n pairs, K pairs of a batch, L tokens, d features, the rare one last.
 """
 
 import re
@@ -25,8 +13,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from rarefeat.model import stream_names
 from rarefeat.model.randomness import generator
 from rarefeat.model.sparse_coding import (
     aggregated_sign,
@@ -35,30 +25,26 @@ from rarefeat.model.sparse_coding import (
     spread_over_tokens,
 )
 from rarefeat.model.theory import activation_probability
-from rarefeat.studies.fate.config import FRESH_SAMPLE, Latents
 from rarefeat.training.loop import batches
 from rarefeat.workflow.config.model import Data, Training
 
+FRESH_SAMPLE = 8192
+"""Pairs of a pass over a sample of which no pair comes back, fresh ones in each pass."""
+
 
 class CellSettings(NamedTuple):
-    """Settings that all replicas of a cell share."""
+    """What all replicas of a cell share."""
 
     draws: str
     """Namespace of the random streams."""
     data: Data
     training: Training
-    latents: Latents
+    latents: str
+    """How the training pairs are drawn."""
     N: int
-    """Training pairs; 0 for fresh latents at every step."""
+    """Training pairs; 0 for fresh pairs at every step."""
     sigma: float
     eps_min: float
-
-    @property
-    def activation_probabilities(self) -> Tensor:
-        """Probability of each feature to be active in a sample, of shape (d,)."""
-        return activation_probability(
-            frequencies(self.data.d, self.data.minority, self.eps_min), self.data.C
-        )
 
     @property
     def logit_scale(self) -> float:
@@ -67,70 +53,66 @@ class CellSettings(NamedTuple):
 
     @property
     def comes_back(self) -> bool:
-        """Return whether training pairs are visited again."""
+        """Whether training pairs are visited again."""
         return self.N > 0 and self.latents != "planted_ties"
 
     @property
     def removal(self) -> tuple[str, int] | None:
-        """Return which pairs lose the rare feature at `looked`, and how many; None for none."""
+        """Which pairs lose the rare feature at the step `looked`, top or random, and how many."""
         match = re.fullmatch(r"without_(top|random)_(\d+)", self.latents)
         return (match[1], int(match[2])) if match else None
 
 
 def draw_latent_pairs(
     n: int, settings: CellSettings, rng: torch.Generator, rare: float | None = None
-) -> Tensor:
-    """Draw latent pairs of one replica.
-
-    -> (n, 2, L, d).
-    """
-    probabilities = settings.activation_probabilities
+) -> Int[Tensor, "n 2 L d"]:
+    """Draw latent pairs of one replica; `rare` replaces the rare feature's probability."""
+    data = settings.data
+    eps = frequencies(data.d, data.minority, settings.eps_min)
+    probabilities = activation_probability(eps, data.C)
     if rare is not None:
         probabilities[-1] = rare
     if settings.latents == "antithetic":
-        half = latent_pairs(n // 2, settings.data.L, probabilities, rng)
+        half = latent_pairs(n // 2, data.L, probabilities, rng)
         flipped = half.clone()
         flipped[..., -1] *= -1
         return torch.cat([half, flipped])
-    pairs = latent_pairs(n, settings.data.L, probabilities, rng)
+    pairs = latent_pairs(n, data.L, probabilities, rng)
     if settings.latents == "apart":
         pairs[holds_rare(pairs), ..., :-1] = 0
     return pairs
 
 
-def holds_rare(pairs: Tensor) -> Tensor:
-    """Return which pairs hold the rare feature, (n,); both views hold the same features."""
+def holds_rare(pairs: Int[Tensor, "n 2 L d"]) -> Bool[Tensor, " n"]:
+    """Return which pairs hold the rare feature; both views hold the same features."""
     return (pairs[:, 0, :, -1] != 0).any(-1)
 
 
-def redraw_signs(pairs: Tensor, rng: torch.Generator) -> Tensor:
-    """Return pairs with the sign of the rare feature drawn, the same in both views."""
+def redraw_signs(pairs: Int[Tensor, "n 2 L d"], rng: torch.Generator) -> Int[Tensor, "n 2 L d"]:
+    """Draw the sign of the rare feature: no chance tie of it to other signs survives."""
     signs = 1 - 2 * torch.randint(2, (len(pairs), 1, 1), generator=rng, dtype=torch.int8)
     return torch.cat([pairs[..., :-1], (pairs[..., -1] * signs)[..., None]], -1)
 
 
-def redraw_tokens(pairs: Tensor, rng: torch.Generator) -> Tensor:
-    """Return pairs with the tokens drawn that hold each feature; signs stay as they are."""
+def redraw_tokens(pairs: Int[Tensor, "n 2 L d"], rng: torch.Generator) -> Int[Tensor, "n 2 L d"]:
+    """Draw the tokens that hold each feature, as an augmentation would; signs stay as they are."""
     return spread_over_tokens(aggregated_sign(pairs[:, 0]), pairs.shape[2], rng)
 
 
-def sign_ties(pairs: Tensor) -> Tensor:
-    """Compute the mean product of signs of the rare feature and each other one, (d - 1,).
-
-    The mean is over the pairs that hold both; 0 where none does.
-    """
+def sign_ties(pairs: Int[Tensor, "n 2 L d"]) -> Float[Tensor, " d-1"]:
+    """Compute the mean product of the rare feature's sign and each other one, where both are."""
     signs = aggregated_sign(pairs[:, 0]).double()
-    together = (signs[:, -1:] * signs[:, :-1]) != 0
-    return (signs[:, -1:] * signs[:, :-1]).sum(0) / together.sum(0).clamp_min(1)
+    products = signs[:, -1:] * signs[:, :-1]
+    return products.sum(0) / (products != 0).sum(0).clamp_min(1)
 
 
-def plant_ties(pairs: Tensor, ties: Tensor, rng: torch.Generator) -> Tensor:
-    """Return pairs with the sign of the rare feature drawn so that it is tied to others.
+def plant_ties(
+    pairs: Int[Tensor, "n 2 L d"], ties: Float[Tensor, " d-1"], rng: torch.Generator
+) -> Int[Tensor, "n 2 L d"]:
+    """Draw the sign of the rare feature, + with probability (1 + sum_j ties_j s_j) / 2.
 
-    It is positive with probability (1 + sum_j ties_j s_j) / 2, cut to [0, 1], where s_j is the sign
-    of feature j: without the cut its mean product with s_j is ties_j.
-
-    pairs (n, 2, L, d), ties (d - 1,) -> (n, 2, L, d).
+    s_j is the sign of feature j. But for the cut of that probability to [0, 1] the mean product of
+    the two signs is ties_j.
     """
     signs = aggregated_sign(pairs[:, 0, :, :-1]).double()
     uniform = torch.rand(len(pairs), generator=rng, dtype=torch.float64)
@@ -139,79 +121,71 @@ def plant_ties(pairs: Tensor, ties: Tensor, rng: torch.Generator) -> Tensor:
     return torch.cat([pairs[..., :-1], rare[..., None]], -1)
 
 
-def remove_rare(pairs: Tensor, indices: Tensor) -> Tensor:
+def remove_rare(
+    pairs: Int[Tensor, "n 2 L d"], indices: Int[Tensor, " k"]
+) -> Int[Tensor, "n 2 L d"]:
     """Return pairs with the rare feature taken out of some of them."""
     removed = pairs.clone()
     removed[indices, ..., -1] = 0
     return removed
 
 
-class TrainingSample:
-    """Training pairs of the replicas that are still trained, one set for each seed."""
+class Sample:
+    """Training pairs of one seed, and the streams that the seed draws from."""
 
-    def __init__(self, settings: CellSettings, seeds: list[int]):
-        self.settings = settings
-        self.generators = [generator(settings.draws, seed, "train") for seed in seeds]
-        self.visits = [generator(settings.draws, seed, "visits") for seed in seeds]
-        self.pairs, self.order, self.ties = [], [], []
-        if N := settings.N:
-            self.pairs = [draw_latent_pairs(N, settings, rng) for rng in self.generators]
-            K = settings.training.K
-            self.order = [batches(settings.draws, [seed], N, K) for seed in seeds]
-        if settings.latents == "planted_ties":
-            self.ties = [sign_ties(pairs) for pairs in self.pairs]
+    def __init__(self, settings: CellSettings, seed: int):
+        self.settings, self.seed = settings, seed
+        self.train, self.visits = self.stream(stream_names.TRAIN), self.stream("visits")
+        self.noise = self.stream(stream_names.NOISE)
+        self.complement = self.stream(stream_names.COMPLEMENT)
+        self.pairs = draw_latent_pairs(settings.N, settings, self.train)
+        self.order = batches(settings.draws, [seed], settings.N, settings.training.K)
+        self.ties = sign_ties(self.pairs)
 
-    def batch(self) -> Tensor:
-        """Return the next K pairs of each seed, (S, 2 K, L, d), the first views first."""
-        pairs = [
-            self.visit(s, self.next_pairs(s), self.visits[s]) for s in range(len(self.generators))
-        ]
-        return torch.stack(pairs).transpose(1, 2).flatten(1, 2).float()
+    def stream(self, purpose: str) -> torch.Generator:
+        """Make the generator of one of the seed's random streams."""
+        return generator(self.settings.draws, self.seed, purpose)
 
-    def next_pairs(self, s: int) -> Tensor:
-        """Return the next K pairs of the seed at an index, before what a visit draws."""
+    def next_batch(self) -> Float[Tensor, "2*K L d"]:
+        """Return the latents of the next step, first views first."""
+        return views(self.visit(self.next_pairs(), self.visits))
+
+    def next_pairs(self) -> Int[Tensor, "K 2 L d"]:
+        """Return the pairs of the next step, before what a visit draws."""
         settings, K = self.settings, self.settings.training.K
         if not settings.comes_back:
-            return draw_latent_pairs(K, settings, self.generators[s])
+            return draw_latent_pairs(K, settings, self.train)
         if settings.latents == "replacement":
-            return self.pairs[s][torch.randint(settings.N, (K,), generator=self.visits[s])]
-        return self.pairs[s][next(self.order[s])[0]]
+            return self.pairs[torch.randint(settings.N, (K,), generator=self.visits)]
+        return self.pairs[next(self.order)[0]]
 
-    def visit(self, s: int, pairs: Tensor, rng: torch.Generator) -> Tensor:
-        """Return pairs of a seed with what is drawn at every visit.
-
-        pairs (n, 2, L, d).
-        """
+    def visit(self, pairs: Int[Tensor, "n 2 L d"], rng: torch.Generator) -> Int[Tensor, "n 2 L d"]:
+        """Return pairs with what is drawn at every visit."""
         match self.settings.latents:
             case "new_signs":
                 return redraw_signs(pairs, rng)
             case "new_tokens":
                 return redraw_tokens(pairs, rng)
             case "planted_ties":
-                return plant_ties(pairs, self.ties[s], rng)
+                return plant_ties(pairs, self.ties, rng)
         return pairs
 
-    def iter_pass(self, s: int, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the batches of one pass over the sample of a seed.
+    def iter_pass(
+        self, rng: torch.Generator
+    ) -> Iterator[tuple[Int[Tensor, " K"], Float[Tensor, "1 2*K L d"]]]:
+        """Yield indices and latents of the whole batches of a pass over the sample.
 
         Their order, and what is drawn at a visit, come from `rng` and do not affect the training.
-        Where no pair comes back, FRESH_SAMPLE pairs are drawn. The last pairs that do not fill a
-        batch are left out.
-
-        -> indices (K,), latents (1, 2 K, L, d).
         """
         settings, K = self.settings, self.settings.training.K
         pairs = (
-            self.pairs[s] if settings.comes_back else draw_latent_pairs(FRESH_SAMPLE, settings, rng)
+            self.pairs if settings.comes_back else draw_latent_pairs(FRESH_SAMPLE, settings, rng)
         )
         order = torch.randperm(len(pairs), generator=rng)
         for rows in order[: len(pairs) // K * K].split(K):
-            visited = self.visit(s, pairs[rows], rng)
-            yield rows, visited.transpose(0, 1).flatten(0, 1)[None].float()
+            yield rows, views(self.visit(pairs[rows], rng))[None]
 
-    def keep_replicas(self, indices: list[int]) -> None:
-        """Keep only the seeds at some indices."""
-        self.generators, self.visits, self.pairs, self.order, self.ties = (
-            [items[s] for s in indices] if items else []
-            for items in (self.generators, self.visits, self.pairs, self.order, self.ties)
-        )
+
+def views(pairs: Int[Tensor, "n 2 L d"]) -> Float[Tensor, "2*n L d"]:
+    """Return the views of pairs, first views first."""
+    return pairs.transpose(0, 1).flatten(0, 1).float()

@@ -1,19 +1,16 @@
-"""Figure of the study of late learning."""
+"""Figures of the study of late learning."""
 
 from collections.abc import Mapping
 
 import pandas as pd
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from rarefeat.figures.labels import EPS, STEP, n_of
 from rarefeat.figures.panels import label_ends, panels, plot_lines, plot_points
 from rarefeat.figures.style import GREY, RARE, SeriesStyle, sequential_styles
-from rarefeat.studies.fate.learning_times import clopper_pearson
-from rarefeat.workflow.run.job import Job
+from rarefeat.studies.fate.learning_times import share_interval
 
-FRESH = "fresh"
 PAIRS = 8192
 """Number of training pairs of the controls."""
 CONTROLS = {
@@ -34,22 +31,22 @@ DRAWS = {
     "without_top_15": "15 top pairs without it",
 }
 """Labels of ways of drawing, in the order of the figure."""
+LOOK = {"": SeriesStyle(RARE, "o")}
 LATE = 0.02
 """Weight decay at which most features are learned late; that of the panels with a single decay."""
 
 
-def pairs(N: int) -> str:
-    """Return a number of training pairs as text."""
-    return f"{N:,}" if N else FRESH
+def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of pairs as drawn, with noise, of the grids of the figures."""
+    plain = (table["latents"] == "plain") & (table["sigma"] > 0)
+    return table[plain & table["study"].isin(["reuse", "rarest", "leak"])]
 
 
-def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw the fraction of learned replicas by step, a line for each number of training pairs.
-
-    Inputs: `fate_shares`. The caption is in `declaration.py`.
-    """
-    shares = select_decay(tables["fate_shares"])
-    shares = shares[shares["study"] == "reuse"]
+def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw the fraction of learned replicas by step, a line for each number of training pairs."""
+    shares = as_drawn(tables["fate_shares"])
+    decay = LATE if (shares["lambda"] == LATE).any() else shares["lambda"].min()
+    shares = shares[(shares["lambda"] == decay) & (shares["study"] == "reuse")]
     order = [*sorted(set(shares["N"]) - {0}), *([0] if (shares["N"] == 0).any() else [])]
     figure, ((ax,),) = panels(height=2.6)
     ends = {}
@@ -66,7 +63,7 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
                 step="post", color=colour, alpha=alpha, lw=0,
             )  # fmt: skip
         ax.step(line["step"], line["learned_share"], where="post", color=style.colour)
-        ends[f"{pairs(N)} pairs"] = line["learned_share"].iloc[-1], style.colour
+        ends[f"{N:,} pairs" if N else "fresh pairs"] = line["learned_share"].iloc[-1], style.colour
     last = shares["step"].max()
     ax.set(
         xscale="log",
@@ -77,40 +74,22 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
         title="Runs that have learned the rare feature, by reuse",
     )
     ax.xaxis.set_minor_formatter(NullFormatter())
-    set_share_axis(ax.yaxis)
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
     label_ends(ax, ends)
     return figure
 
 
-def select_decay(shares: pd.DataFrame) -> pd.DataFrame:
-    """Select pairs as drawn, with noise, of the grids, at the decay of the other figures."""
-    plain = shares[
-        (shares["latents"] == "plain")
-        & (shares["sigma"] > 0)
-        & shares["study"].isin(["reuse", "rarest", "leak"])
-    ]
-    decay = LATE if (plain["lambda"] == LATE).any() else plain["lambda"].min()
-    return plain[plain["lambda"] == decay]
-
-
-def fate_conditions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw who learned the feature by the last step: by frequency and decay, and by control.
-
-    Inputs: `fate_points`. The caption is in `declaration.py`.
-    """
+def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw who learned the feature by the last step: by frequency and decay, and by control."""
     points = add_shares(tables["fate_points"])
-    grids = points["study"].isin(["reuse", "rarest", "leak"])
-    plain = points[grids & (points["latents"] == "plain") & (points["sigma"] > 0)]
+    plain = as_drawn(points)
     figure, ((fresh, reused, right),) = panels(1, 3, height=2.4, width_ratios=[1.1, 1.1, 1])
     N = PAIRS if PAIRS in set(plain["N"]) else plain["N"].max()
-    for ax, number, title in (
-        (fresh, 0, "fresh pairs"),
-        (reused, N, f"{N:,} reused pairs"),
-    ):
+    for ax, number, title in ((fresh, 0, "fresh pairs"), (reused, N, f"{N:,} reused pairs")):
         rows = plain[plain["N"] == number].assign(series=plain["lambda"])
         styles = sequential_styles(sorted(set(rows["series"])))
         plot_lines(ax, rows, "eps_min", "share_learned", styles, bounds=(0, 1))
-        set_share_axis(ax.yaxis)
+        ax.yaxis.set_major_formatter(PercentFormatter(1))
         ax.set(ylim=(-0.04, 1.04), xlabel=EPS, title=title)
         ends = rows.sort_values("eps_min").groupby("series")["mean"].last()
         names = {f"decay {decay:g}": (y, styles[decay].colour) for decay, y in ends.items()}
@@ -122,12 +101,9 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     rows = pd.concat([same, points[control & (points["N"] == N)]])
     rows["series"] = rows["latents"].where(rows["sigma"] > 0, "noiseless").map(CONTROLS)
     order = [name for name in CONTROLS.values() if name in set(rows["series"])]
-    look = SeriesStyle(RARE, "o")
-    plot_points(
-        right, rows.assign(place=rows["series"], series=""), "share_learned", "place", {"": look},
-        order=order, horizontal=True,
-    )  # fmt: skip
-    set_share_axis(right.xaxis)
+    rows = rows.assign(place=rows["series"], series="")
+    plot_points(right, rows, "share_learned", "place", LOOK, order=order, horizontal=True)
+    right.xaxis.set_major_formatter(PercentFormatter(1))
     right.set(xlim=(-0.04, 1.04), title=f"controls, {N:,} pairs")
     figure.suptitle("Runs that have learned the rare feature, by weight decay")
     figure.supxlabel(f"exact 95 % intervals, {n_of(*points['n'])}", fontsize=7.5)
@@ -146,8 +122,7 @@ def fate_draws(table: pd.DataFrame) -> Figure:
         rows["place"] += rows["N"].map(", {:,}".format)
     order = [name for way in DRAWS.values() for name in rows["place"].unique() if way in name]
     figure, ((ax,),) = panels(height=0.26 * len(order) + 0.8)
-    look = SeriesStyle(RARE, "o")
-    plot_points(ax, rows, "share", "place", {"": look}, order=order, horizontal=True)
+    plot_points(ax, rows, "share", "place", LOOK, order=order, horizontal=True)
     for row in table[table["N"] == 0].itertuples():
         ax.axvspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0, zorder=0)
         ax.axvline(row.learned / row.n, color=GREY, lw=0.7, zorder=0)
@@ -158,18 +133,13 @@ def fate_draws(table: pd.DataFrame) -> Figure:
         f" {n_of(*table['n'])}",
         title="Runs that learn the rare feature, by what comes back of a pair",
     )
-    set_share_axis(ax.xaxis)
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
     return figure
 
 
 def add_shares(points: pd.DataFrame) -> pd.DataFrame:
     """Return the points with the share of runs that learned by the last step, and its interval."""
     learned = points["at_once"] + points["late"]
-    ends = [clopper_pearson(*row) for row in zip(learned, points["n"], strict=True)]
+    ends = [share_interval(*row) for row in zip(learned, points["n"], strict=True)]
     low, high = zip(*ends, strict=True) if ends else ((), ())
     return points.assign(mean=learned / points["n"], ci_low=low, ci_high=high)
-
-
-def set_share_axis(axis: Axis) -> None:
-    """Make an axis one of shares, in percent."""
-    axis.set_major_formatter(PercentFormatter(1))

@@ -1,19 +1,50 @@
 """Exponents in d, fitted and compared with the bounds of Theorem 3.1."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from scipy.optimize import brentq
 from scipy.special import ndtri, stdtrit
 
-from rarefeat.studies.scaling.exponent_bounds import bounds
-from rarefeat.studies.scaling.tables import SCALING_EXPONENTS
-from rarefeat.workflow.files.schema import validate
-from rarefeat.workflow.run.job import Job
+from rarefeat.model.thresholds import GAMMA
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def power_law(d: np.ndarray, estimate: np.ndarray, error: np.ndarray) -> tuple[float, float, float]:
+class ExponentBound(NamedTuple):
+    """A one-sided bound on the exponent of a quantity in d."""
+
+    side: Literal["at least", "at most"]
+    exponent: float
+
+
+def bounds(ratio: float) -> dict[str, ExponentBound]:
+    """Return the bounds of imbalance_and_pruning by quantity at ratio = eps_min / eps_max.
+
+    At initialisation, with gamma: lucky_probability is |M_j^*| / m of Lemma B.2(c), eq. (31),
+    (32) and (239), and ordinary_features the mean |N_i| of eq. (247), largest_features the largest
+    of Lemma B.2(d). After training, by Theorem 3.1 without gamma: at least m d^(-1/ratio^2) neurons
+    with N_i = {j}, counted by purity or by eq. (12) and (13), and |N_i| of eq. (14), which is
+    learned_features.
+    """
+    ordinary = ExponentBound("at most", 1 - ratio**2 * (1 - GAMMA))
+    return {
+        "lucky_probability": ExponentBound("at least", -(1 + GAMMA) / ratio**2),
+        "ordinary_features": ordinary,
+        "largest_features": ordinary,
+        "pure_minority_share": ExponentBound("at least", -1 / ratio**2),
+        "single_minority_share": ExponentBound("at least", -1 / ratio**2),
+        "learned_features": ExponentBound("at most", 1 - ratio**2),
+    }
+
+
+def power_law(
+    d: Float[np.ndarray, " n"], estimate: Float[np.ndarray, " n"], error: Float[np.ndarray, " n"]
+) -> tuple[float, float, float]:
     """Fit the exponent of estimate ~ d^exponent with its 95 % interval.
 
     A random-effects regression, log estimate = a + b log d + u + e: e has the known standard
@@ -22,8 +53,6 @@ def power_law(d: np.ndarray, estimate: np.ndarray, error: np.ndarray) -> tuple[f
     of freedom (Paule & Mandel 1982). The interval is Student's with n - 2, as few points say
     little about tau^2: precise estimates that lie on no power law give a wide interval, not a
     precise exponent.
-
-    d (n,), estimate, error (n,).
     """
     x, y, variance = np.log(d), np.log(estimate), np.maximum((error / estimate) ** 2, 1e-12)
 
@@ -48,7 +77,7 @@ def power_law(d: np.ndarray, estimate: np.ndarray, error: np.ndarray) -> tuple[f
 
 
 def exponent_rows(
-    quantity: str, ratio: float, d1_power: float | None, points: pd.DataFrame
+    quantity: str, ratio: float, points: pd.DataFrame, d1_power: float = np.nan
 ) -> list[dict]:
     """Fit the exponent of a quantity from its points.
 
@@ -59,31 +88,25 @@ def exponent_rows(
     positive = points[points["estimate"] > 0]
     if positive["d"].nunique() < 3:
         return []
-    bound = bounds(ratio)[quantity]
-    d, estimate, error = (
-        positive[name].to_numpy(dtype=float) for name in ("d", "estimate", "error")
-    )
+    side, bound = bounds(ratio)[quantity]
+    d, estimate, error = positive[["d", "estimate", "error"]].to_numpy(dtype=float).T
     rows = []
-    for log_power in (0.0, -0.5) if bound.side == "at least" else (0.0,):
-        exponent, low, high = power_law(
-            d, estimate / np.log(d) ** log_power, error / np.log(d) ** log_power
-        )
+    for log_power in (0.0, -0.5) if side == "at least" else (0.0,):
+        factor = np.log(d) ** log_power
+        exponent, low, high = power_law(d, estimate / factor, error / factor)
         rows.append(
             {
                 "quantity": quantity, "ratio": ratio, "d1_power": d1_power,
                 "d_low": int(d.min()), "d_high": int(d.max()), "log_power": log_power,
                 "exponent": exponent, "ci_low": low, "ci_high": high, "n": len(d),
-                "left_out": len(points) - len(positive),
-                "bound": bound.exponent, "bound_side": bound.side,
-                "consistent": bool(
-                    high >= bound.exponent if bound.side == "at least" else low <= bound.exponent
-                ),
+                "left_out": len(points) - len(positive), "bound": bound, "bound_side": side,
+                "consistent": bool(high >= bound if side == "at least" else low <= bound),
             }
         )  # fmt: skip
     return rows
 
 
-def exponents_table(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
+def scaling_exponents(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Fit the exponents in d that the paper bounds.
 
     The test is whether the fitted exponent over the measured range of d contradicts the bound,
@@ -93,35 +116,73 @@ def exponents_table(lucky_sets: pd.DataFrame, trained: pd.DataFrame) -> pd.DataF
     a point is a size (d, m), its mean over seeds with the standard error; sizes of every C_m
     share a fit, as the bounds are on shares of m.
     """
+    lucky_sets, trained = tables["lucky_sets"].sort_values("d"), tables["scaling"]
     rows = []
-    for quantity, low, high in (
-        ("lucky_probability", "lucky_ci_low", "lucky_ci_high"),
-        ("ordinary_features", "ordinary_ci_low", "ordinary_ci_high"),
-        ("largest_features", "largest_ci_low", "largest_ci_high"),
+    for kind, quantity in (
+        ("lucky", "lucky_probability"),
+        ("ordinary", "ordinary_features"),
+        ("largest", "largest_features"),
     ):
-        for ratio, group in lucky_sets.sort_values("d").groupby("ratio"):
-            error = (group[high] - group[low]) / (2 * ndtri(0.975))
+        for ratio, group in lucky_sets.groupby("ratio"):
+            error = (group[f"{kind}_ci_high"] - group[f"{kind}_ci_low"]) / (2 * ndtri(0.975))
             points = pd.DataFrame({"d": group["d"], "estimate": group[quantity], "error": error})
-            for fitted in (points, points.iloc[len(points) // 2 :]):
-                rows += exponent_rows(quantity, ratio, None, fitted)
-    per_neuron = {
-        "pure_minority_share": trained["pure_minority_neurons"] / trained["m"],
-        "single_minority_share": trained["single_minority_neurons"] / trained["m"],
-        "learned_features": trained["learned_features"],
-    }
-    for quantity, values in per_neuron.items():
-        for (ratio, d1_power), group in trained.assign(value=values).groupby(["ratio", "d1_power"]):
-            sizes = (
-                group.groupby(["d", "m"])["value"].agg(estimate="mean", error="sem").reset_index()
-            )
-            rows += exponent_rows(quantity, ratio, d1_power, sizes)
-    table = pd.DataFrame(rows, columns=list(SCALING_EXPONENTS.columns)).astype({"d1_power": float})
-    return validate(SCALING_EXPONENTS, table)
+            rows += exponent_rows(quantity, ratio, points)
+            rows += exponent_rows(quantity, ratio, points.iloc[len(points) // 2 :])
+    for quantity, values in (
+        ("pure_minority_share", trained["pure_minority_neurons"] / trained["m"]),
+        ("single_minority_share", trained["single_minority_neurons"] / trained["m"]),
+        ("learned_features", trained["learned_features"]),
+    ):
+        for (ratio, power), group in trained.assign(value=values).groupby(["ratio", "d1_power"]):
+            points = group.groupby(["d", "m"])["value"].agg(estimate="mean", error="sem")
+            rows += exponent_rows(quantity, ratio, points.reset_index(), power)
+    return pd.DataFrame(rows)
 
 
-def scaling_exponents(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return the exponents of the sets at initialisation and after training.
+QUANTITIES = {
+    "lucky_probability": "lucky neurons",
+    "ordinary_features": "ordinary features, mean",
+    "largest_features": "ordinary features, most",
+    "pure_minority_share": "pure neurons",
+    "single_minority_share": "neurons with it alone",
+    "learned_features": "learned features",
+}
+"""Words for the quantities: the first three before training."""
 
-    Inputs are the tables `lucky_sets` and `scaling`; the output is the table `scaling_exponents`.
+
+def draw_exponents(tables: Mapping[str, pd.DataFrame]) -> "Figure":
+    """Plot how far each fitted exponent is on the side that its bound allows.
+
+    Right, without the factor 1 / sqrt(log d) that the paper drops.
     """
-    return exponents_table(tables["lucky_sets"], tables["scaling"])
+    from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points
+    from rarefeat.figures.style import STYLES
+
+    series = {"every d": STYLES[0].without_line, "upper half of d": STYLES[2].without_line}
+    (fits,) = tables.values()
+    fits = fits.assign(place=[name_fit(row) for row in fits.to_dict("records")])
+    sign = fits["bound_side"].map({"at least": 1, "at most": -1})
+    distances = [sign * (fits[name] - fits["bound"]) for name in ("ci_low", "exponent", "ci_high")]
+    fits["ci_low"], fits["mean"], fits["ci_high"] = np.sort(distances, axis=0)
+    lowest = fits.groupby("place")["d_low"].transform("min")
+    fits["series"] = (fits["d_low"] == lowest).map({True: "every d", False: "upper half of d"})
+    order = list(dict.fromkeys(fits["place"]))
+    figure, axes = panels(1, 2, 1.3 + 0.19 * len(order), sharey=True)
+    titles = {0.0: "as printed", -0.5: "with the logarithm"}
+    for ax, (power, title) in zip(axes[0], titles.items(), strict=True):
+        # A bound from above has no logarithm: it is the same on both sides.
+        rows = fits[(fits["log_power"] == power) | (fits["bound_side"] == "at most")]
+        plot_points(ax, rows, "distance", "place", series, order=order, horizontal=True, dodge=0.4)
+        draw_zero_line(ax, vertical=True)
+        ax.set_title(title)
+        ax.set_xlabel("exponent in $d$ minus its bound;\n$\\rightarrow$ on the allowed side")
+        ax.grid(axis="y", lw=0.3)
+    figure.suptitle("Fitted exponents and their bounds")
+    add_legend(figure, series, "fitted exponent and 95 % interval")
+    return figure
+
+
+def name_fit(row: dict) -> str:
+    """Return the name of a quantity at its ratio of frequencies, and at its power of d1."""
+    power = "" if pd.isna(row["d1_power"]) else f", $d_1 = d^{{{row['d1_power']:g}}}$"
+    return f"{QUANTITIES[row['quantity']]}, ratio {row['ratio']:g}{power}"

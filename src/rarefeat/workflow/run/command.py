@@ -50,8 +50,10 @@ def main(words: list[str]) -> None:
 def find_project(configs: list[str] | None, output: Path, function: str, name: str) -> Project:
     """Return the project of config files, or of the run in whose folder of results a file is."""
     folders = [str(folder) for folder in output.parents if (folder / MERGED).is_file()]
-    if configs is not None or not folders:
-        return load(*(configs or ()))
+    if configs is not None:
+        return load(*configs)
+    if not folders:
+        raise RarefeatError(f"{output}: no run has begun in a folder above it; name --config FILES")
     if folders[0] in PROJECTS:
         return PROJECTS[folders[0]]
     read_start(folders[0])
