@@ -122,36 +122,35 @@ TABLES = {
 }
 
 
+def tables_of(
+    function: str, tables: tuple[str, ...], study: str, sections: dict[str, Any],
+    files: dict[str, Stage], *upstream: Stage,
+) -> dict[str, Table]:  # fmt: skip
+    """Return the tables of one study that a function makes at once, by the rule of its name."""
+    rule = function.partition(":")[2]
+    options = {"study": study, "upstream": upstream, "rule": rule}
+    return {
+        f"{study}.{table}": Table(
+            schema(table), f"{PACKAGE}.{function}", sections, files, **options
+        )
+        for table in tables
+    }
+
+
 def build_outputs(section: Augmentation) -> StudyOutputs:
     """Return tables of each study and each kind of image views, those of all, and the figures."""
     tables, views = {}, section.images.studies()
     sizes = {"labels": section.labels, "tests": section.tests, "gradients": section.gradients}
-    images = {"images": IMAGE_DATA, "splits": IMAGE_SPLITS, "encoders": IMAGE_PRETRAIN}
-
-    def add(
-        names: tuple[str, ...], study: str, module: str, rule: str, *made_of: Any, **options: Any
-    ) -> None:
-        for name in names:
-            tables[f"{study}.{name}"] = Table(
-                schema(name), f"{PACKAGE}.{module}:{rule}", *made_of, study=study, rule=rule,
-                **options,
-            )  # fmt: skip
-
+    encoders, function = {"encoders": PRETRAIN}, "measure:measure_augmentation"
     for name, study in section.studies.items():
         compared = {"supervised": section.supervised} if section.like_supervised(name) else {}
-        sections, files = {name: study, **sizes, **compared}, {"encoders": PRETRAIN}
-        add(
-            OF_SAMPLES,
-            name,
-            "measure",
-            "measure_augmentation",
-            sections,
-            files,
-            upstream=(SUPERVISE,),
-        )
+        sections = {name: study, **sizes, **compared}
+        tables |= tables_of(function, OF_SAMPLES, name, sections, encoders, SUPERVISE)
+    images = {"images": IMAGE_DATA, "splits": IMAGE_SPLITS, "encoders": IMAGE_PRETRAIN}
     for name, study in views.items():
         sections = {name: study, "embedded": section.images.embedded}
-        add(OF_IMAGES, name, "representations", "measure_image_views", sections, images)
+        function = "representations:measure_image_views"
+        tables |= tables_of(function, OF_IMAGES, name, sections, images)
     for names, studies in ((OF_SAMPLES, section.studies), (OF_IMAGES, views)):
         for table in names:
             sources = [f"{name}.{table}" for name in studies]
