@@ -1,0 +1,1 @@
+"""Old import paths of the public interface, for one release."""
