@@ -103,7 +103,7 @@ def test_new_study_runs_its_own_jobs(project):
     cells = NEIGHBOUR.cells()
     assert jobs == {
         "synthesise": len({cell["eps_min"] for cell in cells}), "pretrain": len(cells),
-        "probe": len(cells), "aggregate": 2, "plot": 4, "page": 1,
+        "probe": len(cells), "aggregate": 2, "plot": 4,
     }  # fmt: skip
 
 
