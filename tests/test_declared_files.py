@@ -1,6 +1,5 @@
 """What the docs say of files of tensors and intermediate tables is what the stages write."""
 
-import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +23,6 @@ from rarefeat.workflow.files.file_schema import FileSchema
 from rarefeat.workflow.files.tensors import write_tensors
 from rarefeat.workflow.project import load
 from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
-from reference import file_schema_modules, files_page
 
 CONFIG = Path(__file__).parents[1] / "config"
 TYPES = {"double": "float64", "large_string": "string"}
@@ -197,19 +195,3 @@ def test_another_file_is_seen(tmp_path):
     assert differences(path, tmp_path, augmentation.SUPERVISED, {"m": 4, "d1": 3}) == [
         "100/weights has shape (4, 2)", "{seed}/bias is not there"
     ]  # fmt: skip
-
-
-def test_the_page_shows_every_file_and_names_every_axis():
-    page = files_page()
-    for module in file_schema_modules():
-        known = {letter for axis in module.AXES for letter in axis.replace(" ", "").split(",")}
-        for contents in module.FILES:
-            assert f"### `{contents.path}`" in page
-            axes = {
-                axis
-                for entry in contents.entries
-                for shape in entry.shape or ()
-                for axis in re.findall(r"[A-Za-z_]\w*'?", shape)
-            }
-            assert axes - known <= {"probe_pairs", "test_pairs"}
-            assert importlib.util.find_spec(f"rarefeat.{contents.stage}")

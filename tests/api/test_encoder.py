@@ -151,13 +151,9 @@ def test_encoder_former_names_warn():
     [
         (lambda encoder: encoder.neuron_history(0), "this training kept no history; train with"),
         (lambda encoder: encoder.sample_pairs(0), "sample_pairs: n: must be at least 1, got 0"),
-        (lambda encoder: encoder.sample_pairs(1.5), "sample_pairs: n: must be a whole number"),
-        (lambda encoder: encoder(None), "encoder: samples: must be numbers, got None"),
         (lambda encoder: encoder([[1], [2, 3]]), "encoder: samples: must be numbers, got"),
         (lambda encoder: encoder([]), "encoder: samples: must be tokens (..., L, P) with P of at"),
-        (lambda encoder: encoder.save(5), "save: path: must be a text or a path, got 5"),
         (lambda encoder: encoder.save("."), "save: path: must be a file, got '.'"),
-        (lambda encoder: rarefeat.load("nothing"), "load: nothing does not exist"),
         (lambda encoder: rarefeat.load(__file__), "holds no saved encoder; load_encoder reads"),
     ],
 )
@@ -175,12 +171,6 @@ def test_metrics_are_those_of_any_precision():
         assert torch.equal(encoder.cosines, cosines)
     finally:
         torch.set_float32_matmul_precision("highest")
-
-
-def test_neuron_history_refuses_unknown_neuron():
-    encoder = rarefeat.train(T=1, N=128, history=True, progress=False)
-    assert "neuron: must be from 0 to 29, got 30" in refusal(encoder.neuron_history, 30)
-    assert "neuron: must be a whole number, got True" in refusal(encoder.neuron_history, True)
 
 
 def test_load_encoder_refuses_missing_encoder(results):

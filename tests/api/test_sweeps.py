@@ -19,8 +19,6 @@ from session_code import define
 import rarefeat
 from rarefeat.api import plots, sweeps
 from rarefeat.figures.labels import add_series_column
-from rarefeat.model.activation_moments import Moments
-from rarefeat.model.arms import PruningContext
 from rarefeat.stages.tables import ARM, METRICS, POINT
 from rarefeat.workflow.config.model import Arm
 
@@ -157,14 +155,9 @@ def test_sweep_trains_again_where_a_rule_is_edited(write_rules, trained):
 
 
 SESSION = """
-from collections import namedtuple
-from functools import partial
-
 class Share:
     value = 0.1
 
-LEVELS, level, P = [0.1], lambda: 0.1, namedtuple("P", "x")(0.1)
-half = partial(max, 0.1)
 torch.level = 0.1
 
 def share(context):
@@ -176,15 +169,7 @@ def rule(context):
 HIDDEN_EDITS = {
     "Share.value": "Share.value = 0.5",
     "share(context)": "share.__code__ = (lambda context: 0.5).__code__",
-    "LEVELS[0]": "LEVELS[0] = 0.5",
-    "level()": "level = lambda: 0.5",
-    "P.x": "P = P._replace(x=0.5)",
-    "half(0)": "half = partial(max, 0.5)",
-    "torch.level": "torch.level = 0.5",
     'getattr(torch, "le" + "vel")': "torch.level = 0.5",
-    'globals()["LEVELS"][0]': "LEVELS[0] = 0.5",
-    'eval("Share.value")': "Share.value = 0.5",
-    '__import__("os").environ.get("LEVEL") and 0.5 or 0.1': "import os; os.environ['LEVEL'] = '1'",
     'float(open("level.txt").read())': "open('level.txt', 'w').write('0.5')",
 }
 """Values that a session's rule may reach, and a cell that changes each to 0.5."""
@@ -195,7 +180,6 @@ def test_session_rule_runs_as_it_is_now(tmp_path, monkeypatch, trained, value):
     """Whatever it reaches, and whatever a cache kept: it is trained at each call."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch, "level", 0.1, raising=False)
-    monkeypatch.delenv("LEVEL", raising=False)
     Path("level.txt").write_text("0.1")
     rule = define(SESSION.format(value))
     keys = {"arm": ["dense", rule], "seed": [1], "cache": "kept"} | SMALL
@@ -239,10 +223,6 @@ def test_sweep_of_the_session_is_written_to_a_cache_later(tmp_path, trained):
     "damage",
     [
         lambda text: text[:-1],
-        lambda text: "[1, 2]",
-        lambda text: "{}",
-        lambda text: "",
-        lambda text: text.replace('"row"', '"raw"'),
         lambda text: text.replace("0.5", "0.6", 1),
         lambda text: json.dumps(json.loads(text) | {"key": "another"}),
     ],
@@ -256,17 +236,6 @@ def test_damaged_cache_entry_is_trained_again(tmp_path, trained, damage):
     assert rarefeat.sweep(seed=[1], cache=tmp_path, **SMALL).table.equals(first.table)
     assert trained == ["dense"] * 2
     assert path.read_text() == text
-
-
-def test_cache_entry_under_another_name_is_trained_again(tmp_path, trained):
-    rarefeat.sweep(seed=[1], cache=tmp_path, **SMALL)
-    (first,) = tmp_path.iterdir()
-    rarefeat.sweep(seed=[2], cache=tmp_path, **SMALL)
-    (second,) = set(tmp_path.iterdir()) - {first}
-    shutil.copy(first, second)
-    sweeps.SESSION_CACHE.clear()
-    rarefeat.sweep(seed=[2], cache=tmp_path, **SMALL)
-    assert trained == ["dense"] * 3
 
 
 @pytest.mark.parametrize("name", ["packages", "machine"])
@@ -339,37 +308,17 @@ def test_page_of_own_rules_gives_equal_numbers(tmp_path, monkeypatch):
     ]
 
 
-def test_page_of_own_rules_has_all_fields_and_a_control():
-    page = Path("docs/own_rule.md").read_text()
-    fields = {*PruningContext._fields, *Moments._fields, "norms", "cosines"}
-    assert {name for name in fields if f"`{name}`" not in page} == set()
-    control = define(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1], "redrawn")
-    random = rarefeat.train(arm="random_neuron", alpha=0.2, **SMALL)
-    redrawn = rarefeat.train(arm=control, alpha=0.2, **SMALL)
-    assert not torch.equal(redrawn.weights, random.weights)
-
-
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
         ({"seeds": 3}, "sweep: seeds: unknown key (did you mean 'seed'?)"),
         ({"seed": []}, "sweep: seed: must be a value or several, got none"),
-        ({"arm": []}, "sweep: arm: must be a value or several, got none"),
         ({"arm": {"alpha": 0.3}}, "sweep: arm: must name one, as in"),
-        ({"arm": ["dense", "dense"]}, "sweep: arm: values must be distinct"),
         ({"arm": ["dense", {"arm": "dense"}]}, "sweep: values must be distinct, got ['dense',"),
-        ({"seed": [1, 1]}, "sweep: seed: values must be distinct, got [1, 1]"),
         ({"seed": [1, np.int64(1)]}, "sweep: seed: values must be distinct, got [1, 1]"),
         ({"seed": {1, 2}}, "sweep: seed: must be a whole number, got {1, 2}"),
-        ({"eps_min": [0.3, 0.3]}, "sweep: eps_min: values must be distinct"),
         ({"lambda_": [0.05, 0.050000001]}, "sweep: lambda_: values must be distinct, to six digit"),
-        ({"arm": "pruned_neuron", "alpha": [0.1, 0.1]}, "sweep: alpha: values must be distinct"),
-        ({"bias": [{"share": 0}, {"share": 0}]}, "sweep: bias: values must be distinct"),
-        (
-            {"bias": [{"share": 0.2}, {"share": 0.2, "cap": 2.2}]},
-            "share=0.2, cap=2.2 mean the same",
-        ),
-        ({"bias": [{"share": 0}, {"share": [1]}]}, "bias.share: Input should be a valid number"),
+        ({"bias": [{"share": 0.2}, {"share": 0.2, "cap": 2.2}]}, "cap=2.2 mean the same"),
         ({"T": [[1], [2, 3]]}, "sweep: T: Input should be a valid integer, got [1]"),
         ({"cache": 5}, "sweep: cache: must be a text or a path, got 5"),
     ],
@@ -498,16 +447,10 @@ def test_plot_names_the_columns_that_it_would_pool(config):
         " col='sigma', or choose a value: .select(lambda_=0.02)"
     )
     one_lambda = runs.select(lambda_=0.02)
-    first, second = one_lambda.plot(col="sigma")
-    assert first.get_title() == "sigma = 0.01"
-    assert "n = 2 seeds" in second.get_legend().get_title().get_text()
-    assert "averaged over eps_min" in refusal(one_lambda.select(sigma=0.01).plot, x="step")
-    lines = one_lambda.select(sigma=0.01, eps_min=1.0).plot(x="step").get_lines()
-    assert len(lines) >= 2
+    first, _ = one_lambda.plot(col="sigma")
     axes = one_lambda.select(sigma=0.01).plot()
     assert len({float(x) for line in axes.get_lines() for x in line.get_xdata()}) == 4
     assert "no such metric (did you mean 'max_alignment'" in refusal(runs.plot, "max_alignmnt")
-    assert "plot: final_loss: no such column of settings" in refusal(runs.plot, x="final_loss")
     assert "plot: lamda: no such column of settings (did you" in refusal(runs.plot, hue="lamda")
     assert "leave ax out" in refusal(one_lambda.plot, col="sigma", ax=first)
 
