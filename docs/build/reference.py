@@ -1,14 +1,12 @@
 """Pages of docs/reference that are rendered from the code: config, tables and files."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
 
 from rarefeat.images import file_schemas as image_files
 from rarefeat.stages import file_schemas as chain_files
-from rarefeat.studies.experiment import PointStudy
 from rarefeat.workflow.config.images import Augmentation as ImageAugmentation
 from rarefeat.workflow.config.images import (
     ImageArm,
@@ -20,7 +18,7 @@ from rarefeat.workflow.config.images import (
     Network,
 )
 from rarefeat.workflow.config.model import Arm, Bias, Data, Training, Views
-from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.config.section import Section, sections_in
 from rarefeat.workflow.config.study import Grid, Study
 from rarefeat.workflow.files.markdown import markdown_table
 from rarefeat.workflow.files.sealed_files import write_file
@@ -49,20 +47,22 @@ SECTIONS = {
 
 
 def sections_of_kind(name: str) -> dict[str, type[Section]]:
-    """Return the config sections of a kind of study by heading."""
-    kind = kinds()[name]
-    module, sections = kind.load("config"), {f"`{name}`": kind.section}
-    if issubclass(kind.section, PointStudy):
-        points = kind.section.model_fields["points"].annotation
-        sections["A block of `points`"] = get_args(points)[1]
-    return sections | {
-        f"`{item.__name__}`": item
-        for item in vars(module).values()
-        if isinstance(item, type)
-        and issubclass(item, Section)
-        and item.__module__ == module.__name__
-        and item is not kind.section
-    }
+    """Return the section of a kind of study and its own sections below that, by heading."""
+    found = own_sections(kinds()[name].section)
+    sections = {f"`{name}`": next(found)}
+    for item in found:
+        is_block = item.__name__ == "Points"
+        sections["A block of `points`" if is_block else f"`{item.__name__}`"] = item
+    return sections
+
+
+def own_sections(section: type[Section]) -> Iterator[type[Section]]:
+    """Yield a section and those below it that a study declares."""
+    yield section
+    for field in section.model_fields.values():
+        for item in sorted(sections_in(field.annotation), key=lambda item: item.__name__):
+            if item.__module__.startswith("rarefeat.studies."):
+                yield from own_sections(item)
 
 
 def maker_title(maker: str) -> str:

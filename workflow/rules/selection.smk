@@ -1,23 +1,24 @@
-# Which neurons to prune: sweeps of the encoder, and digits.
-
-from rarefeat.studies.selection.declaration import MEASURE as MEASURE_SELECTION
+"""Which neurons to prune: sweeps of the encoder; the digits are rule `measure`."""
 
 
-# Trains the arms of a cell, and scores neurons on the way.
 rule measure_selection:
+    """Train the arms of a cell, and score neurons on the way."""
     output:
         probes="<results>/probes/{study}/{cell}/seeds={seeds}.parquet",
         scores="<results>/scores/{study}/{cell}/seeds={seeds}.parquet",
     log:
         "<results>/logs/measure_selection/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(MEASURE_SELECTION.function),
+        study=runs("studies.selection.measure:measure_selection"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(60),
     params:
-        *told(stage_job(lambda study: MEASURE_SELECTION)),
-        function=MEASURE_SELECTION.function,
+        *reads(
+            "studies.selection.measure:measure_selection",
+            *("draws", "data", "training", "sigma", "hypercube", "arms"),
+            *("scored", "memory", "patience", "probed"),
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
-        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.selection.measure:measure_selection {wildcards.study}"
+        " --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"

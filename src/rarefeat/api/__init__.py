@@ -1,7 +1,7 @@
 """The public interface: train encoders, load, save and draw them, read tables and the config.
 
 `train` and `load_encoder` give one encoder, `sweep` the measurements of many. The stages that the
-workflow runs are in `chain`, and the declarations of studies in `study_kind`.
+workflow runs are in `stages`, and the declarations of studies in `workflow/study_kind.py`.
 """
 
 from rarefeat.api.arguments import load_config

@@ -1,6 +1,6 @@
 """Arguments of the public interface, and the study of the config that they change.
 
-Every function here is given its caller's name, with which a message begins.
+Every function here is given its caller's name, with which the message of a RarefeatError begins.
 """
 
 import inspect
@@ -55,7 +55,7 @@ def load_config(*paths: str | Path) -> Project:
 
     Returns
     -------
-    rarefeat.workflow.project.Project
+    Project
         With `studies` by name, `tables`, `figures`, `targets`, and the folder `results`.
 
     Raises
@@ -76,17 +76,7 @@ def load_config(*paths: str | Path) -> Project:
 
 
 def check_type(caller: str, name: str, value: Any, *kinds: type) -> Any:
-    """Return an argument that is of one of some types; RarefeatError otherwise.
-
-    Parameters
-    ----------
-    caller, name : str
-        Function and argument, for the message.
-    value : Any
-        A bool is no number.
-    *kinds : type
-        A key of TYPE_NAMES.
-    """
+    """Return an argument that is of one of some types of TYPE_NAMES, where a bool is no number."""
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise RarefeatError(
             f"{caller}: {name}: must be {TYPE_NAMES[kinds]}, got {shorten_repr(value)}"
@@ -104,56 +94,24 @@ def to_python_scalar(value: Any) -> Any:
 
 
 def check_number(caller: str, name: str, value: Any) -> float:
-    """Return an argument that is a number; RarefeatError otherwise.
-
-    Parameters
-    ----------
-    caller, name : str
-        Function and argument, for the message.
-    value : Any
-        A number of Python, numpy or torch.
-    """
+    """Return an argument that is a number of Python, numpy or torch."""
     return check_type(caller, name, to_python_scalar(value), float, int)
 
 
 def check_finite(caller: str, name: str, value: Any) -> float:
-    """Return an argument that is a finite number; RarefeatError otherwise.
-
-    Parameters
-    ----------
-    caller, name : str
-        Function and argument, for the message.
-    value : Any
-        A number of Python, numpy or torch.
-    """
+    """Return an argument that is a finite number of Python, numpy or torch."""
     if not math.isfinite(number := check_number(caller, name, value)):
         raise RarefeatError(f"{caller}: {name}: must be a finite number, got {shorten_repr(value)}")
     return number
 
 
 def check_int(caller: str, name: str, value: Any) -> int:
-    """Return an argument that is a whole number; RarefeatError otherwise.
-
-    Parameters
-    ----------
-    caller, name : str
-        Function and argument, for the message.
-    value : Any
-        A number of Python, numpy or torch.
-    """
+    """Return an argument that is a whole number of Python, numpy or torch."""
     return check_type(caller, name, to_python_scalar(value), int)
 
 
 def check_study_name(caller: str, name: str, value: Any) -> str:
-    """Return an argument that may be the name of a study; RarefeatError otherwise.
-
-    Parameters
-    ----------
-    caller, name : str
-        Function and argument, for the message.
-    value : Any
-        The name.
-    """
+    """Return an argument that may be the name of a study."""
     try:
         return check_name(check_type(caller, name, value, str))
     except ValueError as error:
@@ -161,15 +119,7 @@ def check_study_name(caller: str, name: str, value: Any) -> str:
 
 
 def check_values(caller: str, name: str, values: Sequence[Any]) -> None:
-    """Raise RarefeatError for no value on an axis, and for one twice (to six digits).
-
-    Parameters
-    ----------
-    caller, name : str
-        Function and argument, for the message.
-    values : sequence
-        Values of the axis.
-    """
+    """Raise RarefeatError for no value on an axis, and for one twice (to six digits)."""
     if not values:
         raise RarefeatError(f"{caller}: {name}: must be a value or several, got none")
     try:
@@ -212,17 +162,7 @@ def rules_in(arms: Iterable[Any], biases: Iterable[Any] = ()) -> list[Callable]:
 def register_rules(caller: str, arms: Iterable[Any], biases: Iterable[Any] = ()) -> None:
     """Register the functions among arms and settings of the bias, by their names.
 
-    Parameters
-    ----------
-    caller : str
-        Function, for the message.
-    arms, biases : iterable
-        Arms, and values of `bias`, as the user gives them.
-
-    Raises
-    ------
-    RarefeatError
-        If two have one name, or one has none or that of a built-in rule.
+    Two of one name are refused, and names that are missing or those of a built-in rule.
     """
     names: dict[str, Callable] = {}
     for rule in rules_in(arms, biases):
@@ -244,32 +184,8 @@ def build_study(
 ) -> Study:
     """Build a study from one of the config, with changes, at some points, arms and seeds.
 
-    Parameters
-    ----------
-    caller : str
-        Function, for messages.
-    config : Project or None
-        The config; None for `config/config.yaml`.
-    study : str
-        Name of the study that is changed.
-    points : mapping
-        Values of eps_min and of sigma.
-    arms : sequence
-        Arms, of which functions are registered.
-    seeds : sequence of int
-        Seeds.
-    changes : mapping
-        Keys of `train`. Of several arms, the keys of an arm hold for those that can have them.
-
-    Returns
-    -------
-    Study
-        With one block of seeds, and one block of its grid, `point`.
-
-    Raises
-    ------
-    RarefeatError
-        With one line that names the key.
+    `changes` are keys of `train`; of several arms, the keys of an arm hold for those that can have
+    them. The study has one block of seeds, and one block of its grid, `point`.
     """
     project = load_config() if config is None else check_type(caller, "config", config, Project)
     original = find_encoder_study(caller, project, study)
@@ -307,19 +223,7 @@ def build_study(
 
 
 def arm_config(caller: str, arms: list[Arm], study: str, arm: ArmArgument) -> dict[str, Any]:
-    """Return the keys of an arm, with the ratio that the arms of its study share.
-
-    Parameters
-    ----------
-    caller : str
-        Function, for messages.
-    arms : list of Arm
-        Arms of the study.
-    study : str
-        Name of the study, for messages.
-    arm : str, callable or mapping
-        A label or name, a registered rule, or keys.
-    """
+    """Return the keys of an arm, with the ratio that the arms of its study share."""
     if isinstance(arm, Mapping):
         if not isinstance(name := arm.get("arm"), str) and not callable(name):
             example = '{"arm": "pruned_neuron", "alpha": 0.3}'
@@ -364,14 +268,7 @@ def normalise_changes(caller: str, changes: Mapping[str, Any]) -> dict[str, Any]
 def check_keys(caller: str, changes: Mapping[str, Any], arguments: Iterable[str] = ()) -> None:
     """Raise RarefeatError for a change whose key is unknown, or given under two names.
 
-    Parameters
-    ----------
-    caller : str
-        Function, for the message.
-    changes : mapping
-        The changes.
-    arguments : iterable of str, optional
-        Arguments of the function, which a misspelt key may mean as well.
+    A misspelt key may mean one of `arguments`, too.
     """
     allowed = [name for keys in ARGUMENT_SECTIONS.values() for name in keys]
     if unknown := [key for key in changes if key not in (*allowed, "lambda_")]:
@@ -406,17 +303,7 @@ SECTION_RE = re.compile(r"(?:^|(?<=; ))(?:data|training|grid\.point|arms\.\d+)\.
 
 
 def find_encoder_study(caller: str, config: Project, name: str) -> Study:
-    """Return a study of the contrastive encoder by its name; RarefeatError if there is none.
-
-    Parameters
-    ----------
-    caller : str
-        Function, for the message.
-    config : Project
-        The config.
-    name : str
-        Name of the study.
-    """
+    """Return a study of the contrastive encoder by its name."""
     studies = {study: item for study, item in config.studies.items() if isinstance(item, Study)}
     if check_type(caller, "study", name, str) not in studies:
         raise RarefeatError(
@@ -427,19 +314,7 @@ def find_encoder_study(caller: str, config: Project, name: str) -> Study:
 
 
 def find_arm(caller: str, arms: list[Arm], study: str, name: str) -> Arm:
-    """Return a trained arm by its label, or by its name if one arm alone has it.
-
-    Parameters
-    ----------
-    caller : str
-        Function, for the message.
-    arms : list of Arm
-        Arms of the study.
-    study : str
-        Name of the study, for the message.
-    name : str
-        Label or name.
-    """
+    """Return a trained arm by its label, or by its name if one arm alone has it."""
     trained = [item for item in arms if item.trained]
     matches = [item for item in trained if item.label == name]
     matches = matches or [item for item in trained if item.arm == name]

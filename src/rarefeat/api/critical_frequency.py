@@ -50,12 +50,8 @@ def predict_critical_frequency(
         The two constants of the model: a replica learns the feature with probability
         1 / (1 + exp(-gamma (x - log kappa))), where x is its margin. By default both are those of
         the published table `selection_law_constants`.
-    sigma : float
-        Standard deviation of the noise of a token.
-    study : str
-        The study whose values hold where none are given here.
-    config : Project, optional
-        What `load_config` returns; `config/config.yaml` by default.
+    sigma, study, config
+        As in `train`.
     error : float, optional
         Mean absolute error of the model in regimes that it was not fitted on, for the interval. By
         default that of the published table `selection_law_errors`; 0 with constants of your own.

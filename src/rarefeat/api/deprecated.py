@@ -13,15 +13,7 @@ NAMES = {
 
 
 def warn(former: str, present: str, stacklevel: int = 3) -> None:
-    """Warn that a name has changed.
-
-    Parameters
-    ----------
-    former, present : str
-        The names.
-    stacklevel : int
-        Frame that is warned, by default the caller of the caller.
-    """
+    """Warn that a name has changed, by default the caller of the caller."""
     warnings.warn(f"{former} is now {present}", DeprecationWarning, stacklevel=stacklevel)
 
 

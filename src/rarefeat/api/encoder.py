@@ -104,26 +104,16 @@ class Encoder(FormerNames):
         The features M_j as columns, the rare ones last.
     trajectory : DataFrame
         A row (step, metric, value) for each recorded step and metric; losses are those of the
-        step's own batch.
+        step's own batch. Metrics are described in `stages/tables.py`.
     study : str
         Name that keys the random draws.
-    eps_min, sigma : float
-        Point of the grid.
-    arm : rarefeat.workflow.config.model.Arm
-        The arm.
-    seed : int
-        The seed.
-    simulator : str
-        direct or reduced.
-    data : rarefeat.workflow.config.model.Data
-        Config of the data.
-    training : rarefeat.workflow.config.model.Training
-        Config of the training.
+    eps_min, sigma, arm, seed, simulator, data, training
+        What it was trained with; the last two are sections of the config.
 
     References
     ----------
     imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1,
-    eq. (61) for T2. The names of metrics are those of `stages/tables.py`.
+    eq. (61) for T2.
     """
 
     former_names: ClassVar[Mapping[str, str]] = {
@@ -325,10 +315,6 @@ class Encoder(FormerNames):
             dashed; needs a history.
         ax : matplotlib Axes, optional
             Axes; those of a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
         """
         from rarefeat.api.plots import plot_metrics, plot_neuron
 
@@ -341,10 +327,7 @@ class Encoder(FormerNames):
     def save(self, path: str | Path) -> None:
         """Write the encoder to a file of safetensors, which `rarefeat.load` reads.
 
-        Parameters
-        ----------
-        path : str or Path
-            The file; one that is there is replaced.
+        A file that is there is replaced.
         """
         if Path(check_type("save", "path", path, str, Path)).is_dir():
             raise RarefeatError(f"save: path: must be a file, got {shorten_repr(str(path))}")
@@ -384,15 +367,7 @@ SAVED = ("study", "eps_min", "sigma", "arm", "seed", "simulator", "data", "train
 def load(path: str | Path) -> Encoder:
     """Read an encoder that `Encoder.save` has written.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    Encoder
-        A rule of the user's in its config is not looked up.
+    A rule of your own in its config is not looked up.
 
     Raises
     ------
@@ -471,10 +446,6 @@ def train(
         with a function of `rarefeat.BiasContext` that returns the bias, float32 (S, m).
         docs/reference/config.md lists the keys and their bounds.
 
-    Returns
-    -------
-    Encoder
-
     Raises
     ------
     RarefeatError
@@ -528,23 +499,8 @@ def build_encoder(
 ) -> Encoder:
     """Build an encoder from the result of a training and the job that trained it.
 
-    Parameters
-    ----------
-    tensors : iterable of Tensor
-        Those of a TrainedEncoder, each without the axis of replicas.
-    job : Job
-        The job, for the config.
-    arm : Arm
-        The arm.
-    seed : int
-        The seed.
-    trajectory : DataFrame
-        Rows of this arm and seed.
-
-    Returns
-    -------
-    Encoder
-        With a dictionary that is drawn again.
+    The tensors are those of a `TrainedEncoder`, each without the axis of replicas, and the rows of
+    the trajectory those of this arm and seed. The dictionary is drawn again.
     """
     weights, bias, T1, T2, history, milestones, loss = tensors
     draws, simulator = job.config_section("draws", str), job.config_section("simulator", str)
@@ -595,10 +551,6 @@ def load_encoder(
     seed : int
         The seed.
 
-    Returns
-    -------
-    Encoder
-
     Raises
     ------
     RarefeatError
@@ -647,31 +599,10 @@ def load_encoder(
 
 
 def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[str, Job]:
-    """Find the seed block that holds a seed, and the job that trained it.
+    """Find the seed block, FIRST-LAST, that holds a seed, and the job that trained it.
 
     Several files may hold it after a change of `seeds_per_block`; their numbers are the same if
-    config and code are.
-
-    Parameters
-    ----------
-    results : Path
-        Folder of results.
-    study : str
-        Name of the study.
-    point : Cell
-        Point of its grid.
-    seed : int
-        The seed.
-
-    Returns
-    -------
-    tuple of str and Job
-        The block, FIRST-LAST, and its job.
-
-    Raises
-    ------
-    RarefeatError
-        If no file holds the seed, or two of another config or code do.
+    config and code are, and RarefeatError is raised if these are not.
     """
     folder = (results / cell_path("encoders", study, point, "", "safetensors")).parent
     blocks = sorted(

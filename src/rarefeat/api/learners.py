@@ -53,14 +53,10 @@ class Learners:
         Parameters by name, each with the seeds on its first axis.
     dictionary : Tensor of shape (S, d1, d)
         Features as columns, the rare ones last.
-    seeds : list of int
-        Seeds of the replicas.
-    rare_features : list of int
-        Numbers of the rare features.
-    learner : Learner
-        The four choices.
-    data, training
-        Config.
+    seeds, rare_features : list of int
+        Seeds of the replicas, and numbers of the rare features.
+    learner, data, training
+        The four choices, and the config.
     """
 
     table: pd.DataFrame = field(repr=False)
@@ -97,30 +93,7 @@ def build_learner_study(
     seeds: list[int],
     changes: Mapping[str, Any],
 ) -> Study:
-    """Build the study of the direct simulator whose data and training a learner has.
-
-    Parameters
-    ----------
-    caller : str
-        Function, for messages.
-    config : Project or None
-        The config.
-    study : str
-        Name of the study that is changed.
-    points : mapping
-        Values of eps_min and of sigma.
-    arm : str, callable or mapping
-        Arm.
-    seeds : list of int
-        Seeds.
-    changes : mapping
-        Keys of `rarefeat.train`.
-
-    Raises
-    ------
-    RarefeatError
-        With one line that names the key.
-    """
+    """Build the study of the direct simulator whose data and training a learner has."""
     if changes.get("simulator", "direct") != "direct":
         raise RarefeatError(
             f"{caller}: simulator: learners need every coordinate of a token,"
@@ -160,7 +133,7 @@ def train_learners(
     progress: bool = True,
     **changes: Any,
 ) -> Learners:
-    """Train a learner of one's own choice, all seeds at once, and measure it.
+    """Train a learner of your own choice, all seeds at once, and measure it.
 
     Where all four choices are the paper's, it trains in closed form, with the numbers of
     `rarefeat.train(simulator="direct")`; anything else goes through autograd. Replicas of one seed
@@ -168,10 +141,8 @@ def train_learners(
 
     Parameters
     ----------
-    eps_min : float
-        Frequency of the rare feature in units of the others', in (0, 1].
-    sigma : float
-        Standard deviation of the noise of a token.
+    eps_min, sigma, study, config, progress
+        As in `train`.
     seeds : int or iterable of int
         One seed per replica.
     data_law : str or callable
@@ -189,21 +160,11 @@ def train_learners(
         Options of each, as in ``loss_options={"tau": 0.5}``.
     fresh : bool
         Whether every pair is seen once; else N pairs come back, with fresh noise.
-    arm : str, function or mapping
-        Pruning rule, as of `rarefeat.train`. But for the paper's learner, its mask is of
-        first-layer neurons and `pruned_update` is straight_through.
-    study : str
-        The study whose values hold where none are given here.
-    config : Project, optional
-        What `load_config` returns; `config/config.yaml` by default.
-    progress : bool
-        Whether to show a bar.
+    arm
+        As in `train`. But for the paper's learner, its mask is of first-layer neurons and
+        `pruned_update` is straight_through.
     **changes
-        Keys of `draws`, `data`, `training` or of the arm, as of `rarefeat.train`.
-
-    Returns
-    -------
-    Learners
+        As in `train`.
 
     Raises
     ------
@@ -274,22 +235,12 @@ def stream_pairs(
 
     Parameters
     ----------
-    eps_min : float
-        Frequency of the rare feature in units of the others', in (0, 1].
-    sigma : float
-        Standard deviation of the noise of a token.
-    seed : int
-        Seed of the draws.
-    data_law : str or callable
-        As of `train_learners`.
-    data_options : mapping, optional
-        Options of the law.
+    eps_min, sigma, seed, study, config
+        As in `train`.
+    data_law, data_options
+        As in `train_learners`.
     fresh : bool
         Whether every pair comes once; else N pairs come back, with fresh noise.
-    study : str
-        The study whose values hold where none are given here.
-    config : Project, optional
-        What `load_config` returns; `config/config.yaml` by default.
     **changes
         Keys of `data` and `training`, of which K is the size of a batch.
 

@@ -57,21 +57,7 @@ def new_axes() -> Axes:
 
 @project_style
 def plot_metrics(trajectory: pd.DataFrame, title: str, ax: Axes | None) -> Axes:
-    """Draw how well an encoder learns the rare feature and the others, against the step.
-
-    Parameters
-    ----------
-    trajectory : DataFrame
-        Columns step, metric and value.
-    title : str
-        Title of the axes.
-    ax : Axes or None
-        Axes; None for those of a new figure.
-
-    Returns
-    -------
-    Axes
-    """
+    """Draw how well an encoder learns the rare feature and the others, against the step."""
     ax = ax or new_axes()
     names = {"max_alignment": "rare feature", "majority_alignment": "the others, mean"}
     for (metric, label), colour, dash in zip(
@@ -88,23 +74,7 @@ def plot_metrics(trajectory: pd.DataFrame, title: str, ax: Axes | None) -> Axes:
 def plot_neuron(
     history: pd.DataFrame, rare_features: Sequence[int], neuron: int, ax: Axes | None
 ) -> Axes:
-    """Draw |cos(w_i, M_j)| of one neuron with every feature, against the step.
-
-    Parameters
-    ----------
-    history : DataFrame
-        Projections onto the features and the norm, as of `Encoder.neuron_history`.
-    rare_features : sequence of int
-        The last features.
-    neuron : int
-        Number of the neuron, for the label.
-    ax : Axes or None
-        Axes; None for those of a new figure.
-
-    Returns
-    -------
-    Axes
-    """
+    """Draw |cos(w_i, M_j)| of one neuron with every feature, against the step."""
     ax = ax or new_axes()
     for feature in range(rare_features[-1] + 1):
         is_rare = feature in rare_features
@@ -120,19 +90,7 @@ def plot_neuron(
 
 
 def check_column(name: str, table: pd.DataFrame, kind: str, columns: Iterable[str]) -> None:
-    """Raise RarefeatError unless a name is one of some columns.
-
-    Parameters
-    ----------
-    name : str
-        The name, as the user gives it.
-    table : DataFrame
-        The table, which must have it, too.
-    kind : str
-        What it is to be, for the message.
-    columns : iterable of str
-        Columns of this kind.
-    """
+    """Raise RarefeatError unless a name is one of some columns, and the table has it."""
     columns = [column for column in columns if column in table]
     if name not in columns:
         raise RarefeatError(
@@ -143,22 +101,7 @@ def check_column(name: str, table: pd.DataFrame, kind: str, columns: Iterable[st
 def pooled_columns(
     table: pd.DataFrame, separate: Sequence[str], settings: Iterable[str]
 ) -> list[str]:
-    """List the settings that differ among rows which an estimate would take together.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A row for each setting and seed.
-    separate : sequence of str
-        Columns by whose values the rows are told apart.
-    settings : iterable of str
-        Columns of settings.
-
-    Returns
-    -------
-    list of str
-        Settings with several values in a group of rows; empty if nothing would be pooled.
-    """
+    """List the settings that differ among rows which an estimate would take together."""
     groups = table.groupby(list(separate), sort=False, dropna=False)
     columns = [name for name in settings if name in table and name not in separate]
     pooled = [name for name in columns if (groups[name].nunique(dropna=False) > 1).any()]
@@ -167,26 +110,7 @@ def pooled_columns(
 
 
 def paired_differences(table: pd.DataFrame, metric: str, axes: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of the other arms, with their difference to dense as the metric.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A row for each setting and seed, or each of their steps.
-    metric : str
-        Column of the metric.
-    axes : sequence of str
-        Columns of settings beside those of the grid.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    RarefeatError
-        If a row has no dense one at its setting and seed.
-    """
+    """Return the rows of the other arms, with their difference to dense as the metric."""
     is_dense = table["arm"] == "dense"
     keys = [name for name in (*axes, *POINT, "seed", "step") if name in table]
     dense = table[is_dense].set_index(keys)[metric]
@@ -211,31 +135,8 @@ def plot_sweep(
 ) -> Any:
     """Draw a metric against a column: means and 95 % Student intervals over seeds.
 
-    Parameters
-    ----------
-    table : DataFrame
-        A row for each setting and seed, for x = "step" also for each step, with a column `metric`.
-    metric : str
-        The metric.
-    x, hue, col : str
-        Columns of settings on the axis, of colours, and of panels.
-    ax : Axes or None
-        Axes; None for those of a new figure.
-    axes : sequence of str
-        Columns of settings beside those of the grid.
-    options : mapping
-        Options of `seaborn.lineplot`; those that are columns tell rows apart, too.
-    paired : bool
-        Whether the metric is a difference to dense (`paired_differences`).
-
-    Returns
-    -------
-    Axes, or list of Axes where there are panels
-
-    Raises
-    ------
-    RarefeatError
-        For an unknown column; or where rows of several settings would be averaged.
+    `table` has a row for each setting and seed, for x = "step" also for each step; columns that
+    `options` name tell rows apart, too. Rows of several settings are never averaged.
     """
     settings = [*axes, *POINT, *ARM]
     check_column(x, table, "column of settings", [*settings, "nsr", "step"])
@@ -282,25 +183,7 @@ def draw_lines(
     options: Mapping[str, Any],
     paired: bool,
 ) -> Axes:
-    """Draw the lines of one panel, with a legend that says how many seeds there are.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes of the panel.
-    table : DataFrame
-        Rows of the panel.
-    metric, x, hue : str
-        Columns.
-    options : mapping
-        Options of `seaborn.lineplot`.
-    paired : bool
-        Whether the metric is a difference to dense.
-
-    Returns
-    -------
-    Axes
-    """
+    """Draw the lines of one panel, with a legend that says how many seeds there are."""
     bounds = column_bounds(METRICS[metric]) if metric in METRICS else UNBOUNDED
     styles: dict[str, Any] = {"color": STYLES[0].colour, "marker": "o"}
     if hue:
@@ -342,15 +225,7 @@ def draw_lines(
 
 
 def sparkline(values: Iterable[float], low: float = 0.0, high: float = 1.0) -> str:
-    """Return a line of values as a small SVG.
-
-    Parameters
-    ----------
-    values : iterable of float
-        Values; NaN is drawn as 0.
-    low, high : float
-        Values at the lower and upper edge.
-    """
+    """Return a line of values from `low` to `high` as a small SVG; NaN is drawn as 0."""
     heights = np.nan_to_num(np.asarray(list(values), dtype=float))
     heights = np.clip((heights - low) / (high - low), 0, 1)
     points = " ".join(
@@ -368,34 +243,14 @@ def html_table(rows: Iterable[Sequence[str]], title: str) -> str:
 
 
 def encoder_html(trajectory: pd.DataFrame, values: Mapping[str, str], title: str) -> str:
-    """Return an encoder as a table of HTML.
-
-    Parameters
-    ----------
-    trajectory : DataFrame
-        Columns step, metric and value.
-    values : mapping
-        Texts by name.
-    title : str
-        Title of the table.
-    """
+    """Return an encoder as a table of HTML."""
     alignments = trajectory[trajectory["metric"] == "max_alignment"]["value"]
     rows = [*values.items(), ("max_alignment over the steps", sparkline(alignments))]
     return html_table(rows, title)
 
 
 def sweep_html(table: pd.DataFrame, axes: Sequence[str], title: str) -> str:
-    """Return a sweep as a table of HTML: max_alignment against eps_min, of each other setting.
-
-    Parameters
-    ----------
-    table : DataFrame
-        A row for each setting and seed.
-    axes : sequence of str
-        Columns of settings beside those of the grid.
-    title : str
-        Title of the table.
-    """
+    """Return a sweep as a table of HTML: max_alignment against eps_min, of each other setting."""
     table = add_series_column(table)
     others = [name for name in (*axes, "sigma") if table[name].nunique() > 1]
     rows = [("arm", *others, "max_alignment", "against eps_min", "n")]

@@ -37,7 +37,7 @@ class Preset:
     Attributes
     ----------
     name : str
-        Its name.
+        Name of the preset.
     values : dict
         Value of each key, by its name in Python (`lambda_`).
     changed : tuple of str
@@ -75,14 +75,10 @@ def preset(name: str = "imbalance", *, config: Project | None = None, **changes:
     name : str
         "imbalance" for Figures 1 to 4 of imbalance_and_pruning; or the name of a study of the
         contrastive encoder, as `direct`.
-    config : Project, optional
-        What `load_config` returns; `config/config.yaml` by default.
+    config
+        As in `train`.
     **changes
         Values that differ, as in `train`.
-
-    Returns
-    -------
-    Preset
 
     Raises
     ------

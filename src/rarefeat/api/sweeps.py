@@ -65,14 +65,13 @@ SESSION_CACHE: dict[str, TrainingRecord] = {}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep(FormerNames):
-    """The measurements of a sweep.
+    """The measurements of a sweep, those of the workflow to the last bit.
 
     Attributes
     ----------
     table : DataFrame
         A row for each point, arm and seed, with the columns of the workflow's table `{study}_grid`,
-        after those of `axes`. Both tables are those of the workflow to the last bit;
-        docs/reference/tables describes their columns.
+        after those of `axes`; docs/reference/tables describes them.
     trajectories : DataFrame
         A row for each of them, step and metric, with the columns of `{study}_trajectories`.
     axes : tuple of str
@@ -110,10 +109,6 @@ class Sweep(FormerNames):
         ----------
         **values
             Value of each column (`lambda_` for lambda), as it was given to `sweep`.
-
-        Returns
-        -------
-        Sweep
 
         Raises
         ------
@@ -231,10 +226,9 @@ def sweep(
 
     Parameters
     ----------
-    eps_min, sigma, seed : number or sequence of numbers
-        As in `train`; no value twice. By default the first ten seeds of the workflow.
-    arm : str, function, mapping or sequence of them
-        As in `train`.
+    eps_min, sigma, arm, seed
+        As in `train`, or a sequence of such values, none twice. By default the seeds are the first
+        ten of the workflow.
     study, config, progress
         As in `train`.
     cache : str or Path, optional
@@ -246,10 +240,6 @@ def sweep(
         As in `train`. A list stands for each of its values: of a key of an arm (alpha, onset,
         pruned_update) for an arm each, of another key for a column of its own. Keys of an arm hold
         for the arms that can have them.
-
-    Returns
-    -------
-    Sweep
 
     Raises
     ------
@@ -323,23 +313,7 @@ def is_axis(key: str, value: Any) -> bool:
 
 
 class SweepPlan:
-    """The trainings of one study, each with its key in the cache.
-
-    Attributes
-    ----------
-    study : Study
-        The study.
-    seeds : list of int
-        Its seeds.
-    cache : Path or None
-        Folder that keeps records beyond this process.
-    cells : list of Cell
-        Its cells, each with all arms.
-    jobs : dict
-        Job of each arm without its point, by its label; None for an arm of a session function.
-    records : dict
-        Their records by the path of the point, the label of the arm and the seed.
-    """
+    """The trainings of one study, each with its key in the cache: a folder, or this process."""
 
     def __init__(self, study: Study, seeds: list[int], cache: str | Path | None) -> None:
         self.study, self.seeds = study, seeds
@@ -358,17 +332,7 @@ class SweepPlan:
         return make_job(PROBE.function, PROBE.lineage[:-1], PROBE.config_of(self.study, cell))
 
     def key(self, cell: Cell, arm: Arm, seed: int) -> str:
-        """Return the hash of everything that sets the result of one training; empty if none does.
-
-        Parameters
-        ----------
-        cell : Cell
-            Point of the grid.
-        arm : Arm
-            The arm.
-        seed : int
-            The seed.
-        """
+        """Return the hash of what sets the result of one training; empty if it has none."""
         if not (job := self.jobs[arm.label]):
             return ""
         values = job.model_copy(update={"cell": cell.values, "seeds": str(seed)}).to_json
@@ -376,17 +340,7 @@ class SweepPlan:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def find(self, cell: Cell, arm: Arm, seed: int) -> TrainingRecord | None:
-        """Return the record of a training; None if there is none, or its file is damaged.
-
-        Parameters
-        ----------
-        cell : Cell
-            Point of the grid.
-        arm : Arm
-            The arm.
-        seed : int
-            The seed.
-        """
+        """Return the record of a training; None if there is none, or its file is damaged."""
         if not (key := self.key(cell, arm, seed)):
             return self.records.get((cell.path, arm.label, seed))
         path = self.cache / f"{key}.json" if self.cache else None
@@ -408,19 +362,7 @@ class SweepPlan:
         return SESSION_CACHE[key]
 
     def store(self, cell: Cell, arm: Arm, seed: int, record: TrainingRecord) -> None:
-        """Keep the record of a training.
-
-        Parameters
-        ----------
-        cell : Cell
-            Point of the grid.
-        arm : Arm
-            The arm.
-        seed : int
-            The seed.
-        record : TrainingRecord
-            Its result.
-        """
+        """Keep the record of a training."""
         if not (key := self.key(cell, arm, seed)):
             self.records[cell.path, arm.label, seed] = record
             return
@@ -460,21 +402,7 @@ class SweepPlan:
     ) -> None:
         """Train some arms at a point, probe them, and store the records.
 
-        Parameters
-        ----------
-        cell : Cell
-            Point of the grid.
-        arms : list of Arm
-            Arms, trained or not.
-        seeds : list of int
-            Seeds of one tensor program.
-        latents : mapping
-            What `synthesise` returns for them.
-
-        Raises
-        ------
-        RarefeatError
-            If a rule, or a value that it uses, was changed meanwhile.
+        The seeds are one tensor program. RarefeatError if a rule's file was edited meanwhile.
         """
         study, sigma = self.study, cast(float, cell["sigma"])
         settings = study.draws, study.simulator, study.data, study.training

@@ -33,10 +33,6 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
         docs/reference/tables describes the columns of each. Published ones have other names, and
         fewer columns.
 
-    Returns
-    -------
-    DataFrame
-
     Raises
     ------
     RarefeatError

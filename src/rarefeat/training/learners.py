@@ -1,7 +1,7 @@
 """Training of learners: S replicas at once, by autograd, or in closed form for the paper's.
 
 A step draws pairs and noise, computes the loss of every replica under `vmap`, has the optimiser
-step on its gradient, and applies the bias rule. Draws come from the streams of the chain, so that
+step on its gradient, and applies the bias rule. Draws come from the streams of `pretrain`, so that
 learners share dictionary, pairs, noise and, where they have the paper's neurons, initial weights.
 Axes: S replicas, K positive pairs of a batch, n samples (2 K or 3 K of a batch), 2 views, L tokens,
 d1 coordinates of a token, m neurons, d features; an encoder may have another number of outputs.
@@ -64,7 +64,7 @@ class Learner:
 
     @property
     def is_closed_form(self) -> bool:
-        """True for the paper's learner, which the chain trains in closed form."""
+        """True for the paper's learner, which `pretrain` trains in closed form."""
         return self == Learner()
 
     @property
@@ -259,7 +259,7 @@ def untrained_learners(namespace: str, learner: Learner, source: PairSource) -> 
 def train_closed_form(
     namespace: str, source: PairSource, module: nn.Module, arm: Arm, eps_min: float, label: str
 ) -> TrainedLearners:
-    """Train the paper's learner by the chain, to the same bits."""
+    """Train the paper's learner by `pretrain`, to the same bits."""
     data, training, seeds = source.data, source.training, source.seeds
     sources = [generator(namespace, seed, stream_names.TRAIN) for seed in seeds]
     latents = draw_pairs(source.law, data.N, source.probability(eps_min), data.L, sources).signal

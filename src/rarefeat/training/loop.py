@@ -124,7 +124,7 @@ class Arm(Protocol):
 
 
 class Recorder(Protocol):
-    """Looks on."""
+    """What looks on at the trainings, and keeps what it wants of them."""
 
     def before(self, view: View, changes: dict[str, Change]) -> None:
         """See a training before a step, and the changes of its arms; at T, of no further step."""
@@ -175,7 +175,7 @@ def train(
             changes = {arm.label: arm.change(view) for arm in group.arms}
             recorder.before(view, changes)
             if step == config.T:
-                continue
+                continue  # After the last step there is a look, and no step.
             for alike, change in split(group.arms, changes):
                 state = take_step(source, view, change, config, stage_one_end)
                 if change.acts:
@@ -250,7 +250,9 @@ def take_step(
 def batches(
     namespace: str, seeds: list[int], N: int, K: int, device: str = "cpu"
 ) -> Iterator[Int[Tensor, "S K"]]:
-    """Yield the indices of the pairs of each step: every epoch is a new order of the N pairs."""
+    """Yield the indices of the pairs of each step: every epoch has a new order of the N pairs, of
+    which it leaves N mod K out.
+    """
     generators = make_generators(namespace, seeds, stream_names.BATCHES)
     while True:
         order = torch.stack([torch.randperm(N, generator=g) for g in generators]).to(device)
@@ -258,7 +260,7 @@ def batches(
 
 
 class PairSource:
-    """Positive pairs of the data model that come back with fresh noise: those of the chain.
+    """Positive pairs of the data model that come back with fresh noise.
 
     Random streams: those of the simulator and of `PairSampler`; weights, noise, complement, random
     mask, batches. What is drawn once is drawn on the CPU, the rest on the device of the training.

@@ -19,7 +19,7 @@ NO_STUDY = ("experiment",)
 def names() -> tuple[str, ...]:
     """Return the names of all kinds, in the order of lists."""
     files = {path.stem for path in STUDIES.glob("[a-z]*.py")} - {*NO_STUDY}
-    folders = {path.parent.name for path in STUDIES.glob("*/__init__.py")}
+    folders = {path.parent.name for path in STUDIES.glob("*/declaration.py")}
     found = sorted(files | folders)
     return (*(name for name in FIRST if name in found), *(n for n in found if n not in FIRST))
 
@@ -61,6 +61,10 @@ def kinds() -> dict[str, StudyKind]:
 def find_stage(function: str) -> Stage | None:
     """Return the pipeline stage with a function; None for that of a table, a figure or a page."""
     package, *path = function.partition(":")[0].split(".")
-    own = package == "studies" and path[0] in names()
-    stages = load_kind(path[0]).stages if own else SHARED_STAGES
+    if package != "studies":
+        stages = SHARED_STAGES
+    elif path[0] in names():
+        stages = load_kind(path[0]).stages
+    else:  # a folder whose files several kinds share
+        stages = tuple(stage for kind in kinds().values() for stage in kind.stages)
     return next((stage for stage in stages if stage.function == function), None)

@@ -7,6 +7,7 @@ from pandera.pandas import DataFrameSchema
 from rarefeat.claims import tables as claims_tables
 from rarefeat.stages import tables as chain_tables
 from rarefeat.workflow.registry import kinds
+from rarefeat.workflow.run.cli_helpers import load_function
 
 
 @cache
@@ -22,6 +23,7 @@ def schemas_by_maker() -> dict[str, dict[str, DataFrameSchema]]:
     for maker, module in modules.items():
         # What declares a table without pandera has its schema in `schema`.
         items = [getattr(item, "schema", item) for item in vars(module).values()]
+        items += map(load_function, kinds()[maker].schemas if maker in kinds() else ())
         items = [item for item in items if isinstance(item, DataFrameSchema)]
         listed = {name for others in schemas_of.values() for name in others}
         schemas_of[maker] = {item.name: item for item in items if item.name not in listed}

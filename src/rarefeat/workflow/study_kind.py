@@ -289,6 +289,8 @@ class StudyKind:
     """Question for the lists of studies, where it has no page in docs/templates/studies."""
     answer: str = ""
     """Answer in a few words, for the same lists; the question by default."""
+    schemas: tuple[str, ...] = ()
+    """MODULE:NAME of the schemas of its tables that are not in its module `tables`."""
 
     @property
     def is_file(self) -> bool:

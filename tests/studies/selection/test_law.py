@@ -19,8 +19,7 @@ from rarefeat.studies.selection.critical_frequency import (
     BELOW,
     estimate_critical_frequency,
 )
-from rarefeat.studies.selection.regimes import drawn_regimes, point
-from rarefeat.workflow.config.cells import Cell
+from rarefeat.studies.selection.regimes import training_point
 from rarefeat.workflow.config.ranges import Range
 
 HYPERCUBE = LatinHypercube(
@@ -37,26 +36,21 @@ HYPERCUBE = LatinHypercube(
 
 
 def test_hypercube_has_one_draw_in_each_stratum():
-    regimes = drawn_regimes(HYPERCUBE)
-    share = np.sort([(regime["share"] - 0.1) / 0.8 * 20 for regime in regimes])
-    assert (np.floor(share) == np.arange(20)).all()
-    decay = np.sort(
-        [math.log(regime["lambda"] / 0.03) / math.log(0.2 / 0.03) * 20 for regime in regimes]
-    )
-    assert (np.floor(decay) == np.arange(20)).all()
-    assert all(isinstance(regime["d"], int) for regime in regimes)
-    assert (
-        drawn_regimes(HYPERCUBE)
-        == regimes
-        != drawn_regimes(HYPERCUBE.model_copy(update={"seed": 6}))
-    )
+    regimes = pd.DataFrame(HYPERCUBE.values())
+    share = (regimes["share"] - 0.1) / 0.8 * 20
+    decay = np.log(regimes["lambda"] / 0.03) / math.log(0.2 / 0.03) * 20
+    for column in (share, decay):
+        assert (np.floor(np.sort(column)) == np.arange(20)).all()
+    assert regimes["d"].dtype == int
+    assert HYPERCUBE.values() == regimes.to_dict("records")
+    assert HYPERCUBE.values() != HYPERCUBE.model_copy(update={"seed": 6}).values()
 
 
 def test_drawn_regime_has_its_growth_decay_and_scales():
     base = a_point()
-    for index, values in enumerate(drawn_regimes(HYPERCUBE)):
-        cell = Cell((("regime", index), ("eps_min", 0.5)))
-        drawn = point(base.data, base.training, base.sigma, HYPERCUBE, cell)
+    for index, values in enumerate(HYPERCUBE.values()):
+        cell = {"regime": index, "eps_min": 0.5}
+        drawn = training_point(base.data, base.training, base.sigma, HYPERCUBE, cell)
         training, rate = drawn.training, drawn.growth_rate
         assert training.eta * (rate - training.lambda_) == pytest.approx(0.06)
         assert training.lambda_ / rate == pytest.approx(values["lambda"])
@@ -67,32 +61,22 @@ def test_drawn_regime_has_its_growth_decay_and_scales():
 
 
 def test_growth_rate_is_that_of_stage_1():
-    at = a_point()
-    growth = stage1_growth(
-        torch.ones(6, dtype=torch.float64),
-        at.data.C,
-        at.data.L,
-        at.nsr,
-        at.training.K,
-        at.training.tau,
-        at.training.eta,
-        at.training.lambda_,
-    )
-    assert growth[0].item() == pytest.approx(
-        1 + at.training.eta * (at.growth_rate - at.training.lambda_)
-    )
+    at, equal = a_point(), torch.ones(6, dtype=torch.float64)
+    data, training = at.data, at.training
+    rates = training.K, training.tau, training.eta, training.lambda_
+    growth = stage1_growth(equal, data.C, data.L, at.nsr, *rates)
+    expected = 1 + training.eta * (at.growth_rate - training.lambda_)
+    assert growth[0].item() == pytest.approx(expected)
 
 
 def test_mean_response_decreases_with_threshold():
-    assert critical_frequency.mean_response(4, 1.25, 0.0) == attended_count(4, 1.25)
-    values = [
-        critical_frequency.mean_response(4, 1.25, threshold)
-        for threshold in (1e-12, 0.2, 0.5, 0.9, 1.1)
-    ]
+    response = critical_frequency.mean_response
+    assert response(4, 1.25, 0.0) == attended_count(4, 1.25)
+    values = [response(4, 1.25, threshold) for threshold in (1e-12, 0.2, 0.5, 0.9, 1.1)]
     assert values[0] == pytest.approx(attended_count(4, 1.25))
     assert values == sorted(values, reverse=True)
     assert values[-1] == 0
-    assert critical_frequency.mean_response(1, 1.25, 0.3) == pytest.approx(0.7)
+    assert response(1, 1.25, 0.3) == pytest.approx(0.7)
 
 
 def planted(
@@ -101,9 +85,13 @@ def planted(
     """Return initial projections of identical neurons."""
     projections = torch.full((S, m, d), common, dtype=torch.float64)
     projections[..., -1] = rare
-    return critical_frequency.InitialProjections(
-        projections, torch.full((S, m), outside, dtype=torch.float64)
-    )
+    squares = torch.full((S, m), outside, dtype=torch.float64)
+    return critical_frequency.InitialProjections(projections, squares)
+
+
+def same_in_all(value: float) -> torch.Tensor:
+    """Return a value of three replicas."""
+    return torch.full((3,), value, dtype=torch.float64)
 
 
 def test_exponents_end_at_T1_after_saturation():
@@ -111,30 +99,27 @@ def test_exponents_end_at_T1_after_saturation():
     at, begun = a_point(), planted(m=40, outside=500.0)
     common, rare = critical_frequency.exponents(begun, at)
     assert critical_frequency.saturated_strength(at) < 40
-    torch.testing.assert_close(common, torch.full((3,), math.log(100) / 2, dtype=torch.float64))
+    torch.testing.assert_close(common, same_in_all(math.log(100) / 2))
     torch.testing.assert_close(rare, common / (at.training.lambda_ / at.growth_rate))
 
 
 def test_exponents_end_at_saturation_after_T1():
     at = a_point()
-    begun = planted(outside=1e-6, common=1e-4)
-    common, rare = critical_frequency.exponents(begun, at)
+    common, rare = critical_frequency.exponents(planted(outside=1e-6, common=1e-4), at)
     residual = at.training.lambda_ / at.growth_rate
     expected = math.log(critical_frequency.saturated_strength(at) / (4 * 1e-8)) / 2 / (1 - residual)
-    torch.testing.assert_close(common, torch.full((3,), expected, dtype=torch.float64))
+    torch.testing.assert_close(common, same_in_all(expected))
     torch.testing.assert_close(rare, common)
 
 
 def test_log_margin_is_that_of_grown_neurons():
-    at = a_point()
-    begun = planted(outside=1e-12, common=1e-4, rare=3e-4)
+    at, begun = a_point(), planted(outside=1e-12, common=1e-4, rare=3e-4)
     common, _ = critical_frequency.exponents(begun, at)
     G, eps = common[0].item(), 0.6
     own, others = 3e-4 * math.exp(eps * G), math.sqrt(5) * 1e-4 * math.exp(G)
     expected = math.log(own / math.hypot(own, others) / at.threshold)
-    assert critical_frequency.log_margin(begun, at, eps)[0].item() == pytest.approx(
-        expected, abs=1e-6
-    )
+    margin = critical_frequency.log_margin(begun, at, eps)[0].item()
+    assert margin == pytest.approx(expected, abs=1e-6)
     margins = [critical_frequency.log_margin(begun, at, eps)[0].item() for eps in (0.1, 0.5, 1.0)]
     assert margins == sorted(margins)
 
@@ -147,24 +132,19 @@ def test_every_feature_is_learned_without_a_bias():
 
 
 def test_bias_and_small_weights_raise_critical_frequency():
-    constants = LogisticFit(0.1, 5.0)
-    by_share = [
-        critical_frequency.critical_frequency(
-            a_point(bias={"share": share}), constants, replicas=30
-        )
-        for share in (0.1, 0.3, 0.6)
-    ]
-    assert by_share == sorted(by_share)
-    assert by_share[0] < by_share[-1]
-    by_start = [
-        critical_frequency.critical_frequency(a_point(sigma_0=sigma_0), constants, replicas=30)
-        for sigma_0 in (0.01, 0.001)
-    ]
-    assert by_start == sorted(by_start)
-    assert by_start[0] < by_start[-1]
-    assert (
-        critical_frequency.critical_frequency(a_point(), LogisticFit(50.0, 5.0), replicas=5) == 1.0
-    )
+    shares = [{"bias": {"share": share}} for share in (0.1, 0.3, 0.6)]
+    starts = [{"sigma_0": sigma_0} for sigma_0 in (0.01, 0.001)]
+    for keys in (shares, starts):
+        found = [
+            critical_frequency.critical_frequency(
+                a_point(**values), LogisticFit(0.1, 5.0), replicas=30
+            )
+            for values in keys
+        ]
+        assert found == sorted(found)
+        assert found[0] < found[-1]
+    never = LogisticFit(50.0, 5.0)
+    assert critical_frequency.critical_frequency(a_point(), never, replicas=5) == 1.0
 
 
 def test_initial_projections_are_those_of_the_training():
@@ -172,9 +152,8 @@ def test_initial_projections_are_those_of_the_training():
     weights = train_arms(at, Intervention(), seeds=[3])["dense"].state.weights
     begun = critical_frequency.draw_initial_projections("selection tests", at, [3])
     torch.testing.assert_close(begun.projections, weights[..., :6].double())
-    torch.testing.assert_close(
-        begun.outside + begun.projections.square().sum(-1), weights.double().square().sum(-1)
-    )
+    squares = begun.outside + begun.projections.square().sum(-1)
+    torch.testing.assert_close(squares, weights.double().square().sum(-1))
 
 
 def test_fit_logistic_recovers_planted_curve():
@@ -189,41 +168,51 @@ def test_fit_logistic_recovers_planted_curve():
     assert np.isfinite(apart.steepness)
 
 
+EPS = np.linspace(0.1, 1, 10)
+
+
+def estimate(learned):
+    """Return the estimate of planted outcomes, a row for each of EPS."""
+    return estimate_critical_frequency(pd.DataFrame(learned, EPS).astype(float))
+
+
 def test_critical_frequency_of_planted_replicas():
     """Where all seeds agree, the interval is the gap; else it is that of the jackknife."""
-    eps = np.linspace(0.1, 1, 10)
-    own = np.random.default_rng(1).normal(0.55, 0.1, 40)
-    found = estimate_critical_frequency(eps, (eps[:, None] > own).astype(float))
+    found = estimate(EPS[:, None] > np.random.default_rng(1).normal(0.55, 0.1, 40))
     assert found.place == AMONG
     assert found.value == pytest.approx(0.55, abs=0.05)
     low, high = found.interval()
     assert low < 0.55 < high
     assert high - low < 0.15
     assert found.pseudo.mean() == pytest.approx(found.value, abs=0.02)
-    agreed = np.repeat(eps[:, None] > 0.55, 8, axis=1).astype(float)
-    assert estimate_critical_frequency(eps, agreed).interval() == pytest.approx((0.5, 0.6))
-    agreed[5, 0] = 0
-    low, high = estimate_critical_frequency(eps, agreed).interval()
+    agreed = np.repeat(EPS[:, None] > 0.55, 8, axis=1)
+    assert estimate(agreed).interval() == pytest.approx((0.5, 0.6))
+    agreed[5, 0] = False
+    low, high = estimate(agreed).interval()
     assert 0.5 < low < high < 0.75
-    assert estimate_critical_frequency(eps, np.ones((10, 4))).place == BELOW
-    assert estimate_critical_frequency(eps, np.zeros((10, 4))).place == ABOVE
+    assert estimate(np.ones((10, 4))).place == BELOW
+    assert estimate(np.zeros((10, 4))).place == ABOVE
+
+
+def test_interval_is_wide_for_correlated_seeds():
+    """Half of the seeds learn above 0.35 and half above 0.75, so that n is the number of seeds."""
+    low, high = estimate(EPS[:, None] > np.repeat([0.35, 0.75], 4)).interval()
+    assert high - low > 0.2
 
 
 def test_auc_counts_ties_half():
-    assert model_validation.auc(np.array([1.0, 2, 3, 4]), np.array([0.0, 0, 1, 1])) == 1
-    assert model_validation.auc(np.array([1.0, 1, 1, 1]), np.array([0.0, 0, 1, 1])) == 0.5
+    learned = np.array([0.0, 0, 1, 1])
+    assert model_validation.auc(np.array([1.0, 2, 3, 4]), learned) == 1
+    assert model_validation.auc(np.ones(4), learned) == 0.5
     assert math.isnan(model_validation.auc(np.ones(3), np.ones(3)))
 
 
 def test_fit_constants_leaves_out_unusable_replicas():
     """Unusable are diverged replicas and those without a finite margin."""
-    rows = pd.DataFrame(
-        {
-            "margin": [-1.0, -0.5, 0.5, 1.0, np.inf, 0.9],
-            "learned": [0.0, 0, 1, 1, 1, 0],
-            "diverged": [0.0] * 5 + [1],
-        }
-    )
-    assert model_validation.fit_constants(rows) == fit_logistic(
-        np.array([-1, -0.5, 0.5, 1]), np.array([0, 0, 1, 1])
-    )
+    columns = {
+        "margin": [-1.0, -0.5, 0.5, 1.0, np.inf, 0.9],
+        "learned": [0.0, 0, 1, 1, 1, 0],
+        "diverged": [0.0] * 5 + [1],
+    }
+    usable = np.array([-1, -0.5, 0.5, 1]), np.array([0, 0, 1, 1])
+    assert model_validation.fit_constants(pd.DataFrame(columns)) == fit_logistic(*usable)

@@ -16,19 +16,12 @@ S, K, M = 2, 4000, 5
 DRAW = torch.rand(S, M, generator=torch.Generator().manual_seed(3))
 
 
-def moments(f_x, f_y=None, linear=None, residual=None, norms=None, before=None):
+def moments(f_x, f_y=None, residual=None, norms=None, before=None):
     """Return the moments of planted activations; what is not given does not matter."""
     norms = torch.ones(f_x.shape[0], f_x.shape[-1]) if norms is None else norms
-    f_y = f_x if f_y is None else f_y
     residual = torch.zeros(f_x.shape[:2]) if residual is None else residual
-    return batch_moments(
-        f_x,
-        f_y,
-        f_x if linear is None else linear,
-        residual,
-        norms,
-        norms if before is None else before,
-    )
+    before = norms if before is None else before
+    return batch_moments(f_x, f_x if f_y is None else f_y, f_x, residual, norms, before)
 
 
 def active(chance, n=K, seed=0):
@@ -62,11 +55,8 @@ def test_effective_rate_of_several_tokens():
     """With n of L tokens active, the rate is p (E n^2)^2 / E n^4."""
     p, L = 0.2, 3
     chance = torch.full((3,), p, dtype=torch.float64)
-    z = (
-        latent_pairs(400_000, L, chance, generator("selection tests", 1, "rate"))[:, 0]
-        .sum(1)
-        .float()
-    )
+    pairs = latent_pairs(400_000, L, chance, generator("selection tests", 1, "rate"))
+    z = pairs[:, 0].sum(1).float()
     weights = {n: math.comb(L - 1, n - 1) / 2 ** (L - 1) for n in range(1, L + 1)}
     second, fourth = (sum(w * n**k for n, w in weights.items()) for k in (2, 4))
     values = compute_score("effective_rate", moments(z[None]), None)[0]
@@ -87,12 +77,8 @@ def test_scores_of_planted_neurons():
     f = torch.zeros(1, 8, 3)
     f[0, :2, 0], f[0, :, 1] = 2.0, 1.0
     residual = torch.tensor([[0.5, 0.25, *[0.1] * 6]])
-    found = moments(
-        f,
-        residual=residual,
-        norms=torch.tensor([[3.0, 1.0, 2.0]]),
-        before=torch.tensor([[3.0, 2.0, 1.0]]),
-    )
+    norms, before = torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([[3.0, 2.0, 1.0]])
+    found = moments(f, residual=residual, norms=norms, before=before)
     expected = {
         "norm": [3, 1, 2],
         "firing_rate": [0.25, 1, 0],
@@ -104,9 +90,8 @@ def test_scores_of_planted_neurons():
         "paired_rate": [0.25, 1, SILENT_LAST],
     }
     for name, values in expected.items():
-        torch.testing.assert_close(
-            compute_score(name, found, None)[0], torch.tensor(values, dtype=torch.float32)
-        )
+        planted = torch.tensor(values, dtype=torch.float32)
+        torch.testing.assert_close(compute_score(name, found, None)[0], planted)
     assert set(SCORES) == {*expected, "random"}
     assert torch.equal(compute_score("random", found, DRAW), DRAW)
     with pytest.raises(ValueError, match="unknown score"):
@@ -154,31 +139,20 @@ def test_silent_neurons_come_last_and_tie():
 
 def test_scores_are_at_chance_for_equal_frequencies():
     """By symmetry the AUC is a half, for pure neurons of random size over many draws of data."""
-    random, chance, d = (
-        torch.Generator().manual_seed(11),
-        torch.full((6,), 0.3, dtype=torch.float64),
-        6,
-    )
+    random, chance = torch.Generator().manual_seed(11), torch.full((6,), 0.3, dtype=torch.float64)
+    is_last = torch.arange(6) == 5
     found = {name: [] for name in SCORES}
     for seed in range(400):
-        z = (
-            latent_pairs(60, 2, chance, generator("selection tests", seed, "symmetry"))
-            .sum(2)
-            .float()
-        )
-        size = 0.5 + torch.rand(d, generator=random)
-        f_x, f_y = (size * z)[None].unbind(2)
-        residual = 1 / (1 + f_x.abs().sum(-1))
-        part = moments(
-            f_x, f_y, residual=residual, norms=size[None], before=torch.rand(1, d, generator=random)
-        )
-        draw = torch.rand(1, d, generator=random)
-        for name in SCORES:
-            found[name].append(
-                evaluate_score(compute_score(name, part, draw)[0], torch.arange(d) == d - 1)[0]
-            )
-    for name, values in found.items():
-        values = torch.tensor(values)
+        pairs = latent_pairs(60, 2, chance, generator("selection tests", seed, "symmetry"))
+        size = 0.5 + torch.rand(6, generator=random)
+        f_x, f_y = (size * pairs.sum(2).float())[None].unbind(2)
+        residual, before = 1 / (1 + f_x.abs().sum(-1)), torch.rand(1, 6, generator=random)
+        part = moments(f_x, f_y, residual=residual, norms=size[None], before=before)
+        draw = torch.rand(1, 6, generator=random)
+        for name, aucs in found.items():
+            aucs.append(evaluate_score(compute_score(name, part, draw)[0], is_last)[0])
+    for name, aucs in found.items():
+        values = torch.tensor(aucs)
         error = values.std() / len(values) ** 0.5
         assert abs(values.mean() - 0.5) < 3.5 * error, name
         assert error < 0.03

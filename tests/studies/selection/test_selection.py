@@ -1,4 +1,4 @@
-"""The study of selection: config, stages on a small grid, claims, published tables, figures."""
+"""The study of selection: config, stages on a small grid, claims, published tables."""
 
 import json
 import re
@@ -20,25 +20,16 @@ from rarefeat.claims.verdict import (
 )
 from rarefeat.images.nt_xent import nt_xent
 from rarefeat.stages import critical_frequency
-from rarefeat.studies.selection import (
-    claims,
-    digits,
-    doc_tables,
-    measure,
-    model_diagnostics,
-)
-from rarefeat.studies.selection.config import Intervention, InterventionSweep
-from rarefeat.studies.selection.critical_frequency import estimate_critical_frequency
+from rarefeat.studies.selection import claims, digits, doc_tables, model_diagnostics
+from rarefeat.studies.selection.config import SCORES, Intervention, InterventionSweep
 from rarefeat.studies.selection.declaration import MEASURE
+from rarefeat.studies.selection.measure import measure_selection
 from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.project import load
-from rarefeat.workflow.run.job import Job
 
 FULL = of_size("full")
 QUICK = load("config/config.yaml", "config/quick.yaml")
 SECTION = FULL.sections["selection"]
-
-
 CLAIM_SET = load_claims("selection")
 
 
@@ -86,50 +77,40 @@ def test_primary_regimes_are_in_the_config():
     for name, claim in CLAIM_SET.claims.items():
         sweep, axes = SECTION.studies()[claim.primary.study], claim.primary.axes
         # A regime is a replicate of a claim about the law.
-        assert claim.seeds == (
-            sweep.hypercube.regimes if claim.group == "the law for the step" else sweep.seeds
-        ), name
-        assert axes.get("arm", "dense") in [arm.label for arm in getattr(sweep, "arms", [])] + [
-            "dense"
-        ], name
+        of_law = claim.group == "the law for the step"
+        assert claim.seeds == (sweep.hypercube.regimes if of_law else sweep.seeds), name
+        labels = {"dense", *(arm.label for arm in getattr(sweep, "arms", []))}
+        assert axes.get("arm", "dense") in labels, name
         if claim.group == "selection of neurons":
             assert axes["step"] == max(sweep.scored), name
     assert ALPHA_LEVEL == 0.05
 
 
-def small_sweep(name: str, changes: dict) -> InterventionSweep:
-    """Return a sweep of the quick size with some changes."""
+def measure_last(name: str, seeds: list[int], **changes) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Measure the last cell of a sweep of the quick size with some changes."""
     raw = QUICK.sections["selection"].sweeps[name].model_dump(by_alias=True)
-    return InterventionSweep.model_validate(raw | changes)
-
-
-def last_job(name: str, sweep: InterventionSweep, block: str = "") -> Job:
-    """Return the job of the last cell of a sweep, by default of its first seed block."""
-    return MEASURE.job(name, sweep, sweep.cells()[-1], block or next(iter(sweep.blocks())))
+    sweep = InterventionSweep.model_validate(raw | changes)
+    cell = sweep.cells()[-1]
+    return measure_selection(cell.values, seeds, name, **MEASURE.config_of(sweep, cell))
 
 
 def test_measure_is_independent_of_the_seed_block():
     data = QUICK.sections["selection"].sweeps["help"].data.model_dump()
     small = {
-        "seeds": 2,
         "arms": [{}, {"mask": "effective_rate", "onset": 20}],
-        "seeds_per_block": 2,
         "data": data | {"N": 128, "probe_pairs": 40, "test_pairs": 64},
     }
-    numbers, scores = measure.measure(last_job("help", small_sweep("help", small)))
+    numbers, scores = measure_last("help", [7000, 7001], **small)
     assert set(numbers["arm"]) == {"dense", "effective_rate-onset=20"}
     assert not len(scores)
     assert {"balanced_mse", "learned", "T1", "largest_norm"} <= set(numbers["quantity"])
-    sweep = small_sweep("help", small | {"seeds_per_block": 1})
-    alone, _ = measure.measure(last_job("help", sweep, "7001-7001"))
-    pd.testing.assert_frame_equal(
-        numbers[numbers["seed"] == 7001].reset_index(drop=True), alone, check_exact=True
-    )
+    alone, _ = measure_last("help", [7001], **small)
+    of_seed = numbers[numbers["seed"] == 7001].reset_index(drop=True)
+    pd.testing.assert_frame_equal(of_seed, alone, check_exact=True)
 
 
 def test_scores_are_evaluated_at_scored_steps():
-    sweep = small_sweep("scores_new", {"seeds": 1, "scored": [30, 60]})
-    numbers, scores = measure.measure(last_job("scores_new", sweep))
+    numbers, scores = measure_last("scores_new", [7000], scored=[30, 60])
     assert sorted(scores["step"].unique()) == [30, 60]
     n_pure = numbers[numbers["quantity"] == "pure_minority_neurons"]["value"].iloc[0]
     assert (scores[scores["step"] == 60]["wanted"] == n_pure).all()
@@ -137,13 +118,11 @@ def test_scores_are_evaluated_at_scored_steps():
 
 
 # Labels of arms, as the claims name them.
-BY_RATE, STOPPED, CONTRAST = (
-    CLAIM_SET.claims[name].primary.axes["arm"] for name in ("I-rate", "I-stop", "I-contrast")
+BY_RATE, STOPPED, CONTRAST, ORACLE = (
+    CLAIM_SET.claims[name].primary.axes["arm"]
+    for name in ("I-rate", "I-stop", "I-contrast", "H-oracle")
 )
-ORACLE, BY_RANDOM = (
-    CLAIM_SET.claims["H-oracle"].primary.axes["arm"],
-    BY_RATE.replace("effective_rate", "random"),
-)
+BY_RANDOM = BY_RATE.replace("effective_rate", "random")
 
 
 def planted_regimes(error: float = 0.0, along_share: float = 0.0) -> pd.DataFrame:
@@ -168,22 +147,19 @@ def planted_outcomes(steepness: float = 1.0, within: bool = True) -> pd.DataFram
     `within`, their margin is not related to their outcome at a given eps_min.
     """
     random = np.random.default_rng(3)
-    rows = pd.DataFrame(
-        {
-            "point": np.repeat(np.arange(60), 160),
-            "eps_min": np.tile(np.repeat(np.arange(10), 16), 60),
-        }
-    )
-    of_replica = random.normal(size=len(rows))
-    margin = (rows["eps_min"] - 4.5) * 0.8 + 2 * of_replica * within
-    learned = random.uniform(size=len(rows)) < 1 / (1 + np.exp(-steepness * margin))
-    shown = margin if within else margin + 2 * of_replica
-    rows = rows.assign(
-        study="law_test",
-        margin=shown,
-        learned=learned.astype(float),
-        probability=1 / (1 + np.exp(-margin)),
-    )
+    eps_min = np.tile(np.repeat(np.arange(10), 16), 60)
+    of_replica = random.normal(size=len(eps_min))
+    margin = (eps_min - 4.5) * 0.8 + 2 * of_replica * within
+    learned = random.uniform(size=len(eps_min)) < 1 / (1 + np.exp(-steepness * margin))
+    columns = {
+        "point": np.repeat(np.arange(60), 160),
+        "eps_min": eps_min,
+        "study": "law_test",
+        "margin": margin if within else margin + 2 * of_replica,
+        "learned": learned.astype(float),
+        "probability": 1 / (1 + np.exp(-margin)),
+    }
+    rows = pd.DataFrame(columns)
     return pd.concat([rows, rows[rows["point"] < 20].assign(study="law_fit")])
 
 
@@ -208,43 +184,29 @@ def verdict_of(rows, claim) -> str:
     ],
 )
 def test_claims_on_the_model_can_fail(claim, law, fate, expected):
-    assert (
-        verdict_of(
-            list(claims.model_measurements(planted_regimes(**law), planted_outcomes(**fate))), claim
-        )
-        == expected
-    )
+    rows = claims.model_measurements(planted_regimes(**law), planted_outcomes(**fate))
+    assert verdict_of(rows, claim) == expected
 
 
 def test_ridge_recovers_a_linear_dependence():
     random = np.random.default_rng(4)
-    rows = pd.DataFrame(
-        {name: random.uniform(1.0, 2.0, 400) for name in model_diagnostics.COORDINATES}
-    ).assign(step=lambda table: 0.5 + 0.2 * (table["share"] - 1.5))
+    rows = pd.DataFrame(random.uniform(1, 2, (400, 9)), columns=model_diagnostics.COORDINATES)
+    rows = rows.assign(step=0.5 + 0.2 * (rows["share"] - 1.5))
     off = model_diagnostics.ridge(rows.head(300), rows.tail(100)) - rows["step"].tail(100)
     assert np.abs(off).max() < 0.005
 
 
-def planted_scores(auc: dict[str, float], wanted: int = 3) -> pd.DataFrame:
+def planted_scores(auc: dict[str, float]) -> pd.DataFrame:
     """Return scores with some AUCs, a half by default and without a bias."""
     random, rows = np.random.default_rng(2), []
     for share, eps_min in ((0.0, 0.7), (0.2, 0.7), (0.2, 1.0)):
+        keys = {"point": f"share={share:g}", "eps_min": eps_min, "step": 600, "wanted": 3}
         for source in ("batch", "running"):
-            for score in measure.SCORES:
+            for score in SCORES:
                 value = auc.get(score, 0.5) if share and eps_min < 1 else 0.5
-                rows += [
-                    {
-                        "point": f"share={share:g}",
-                        "eps_min": eps_min,
-                        "seed": seed,
-                        "step": 600,
-                        "score": score,
-                        "source": source,
-                        "wanted": wanted,
-                        "auc": value + 1e-3 * random.normal(),
-                    }
-                    for seed in range(12)
-                ]
+                values = value + 1e-3 * random.normal(size=12)
+                scored = keys | {"score": score, "source": source}
+                rows += [scored | {"seed": seed, "auc": own} for seed, own in enumerate(values)]
     return pd.DataFrame(rows)
 
 
@@ -274,21 +236,18 @@ def number_rows(
 def planted_masks(gain: float) -> pd.DataFrame:
     """Return replicas under masks with a gain; the oracle has one only if the others have none."""
     random, rows = np.random.default_rng(3), []
-    arms = ["dense", BY_RATE, BY_RANDOM, STOPPED, ORACLE, CONTRAST]
+    effects = {"dense": 0, BY_RATE: gain, BY_RANDOM: 0, STOPPED: gain, ORACLE: gain < 0}
     for point, eps_min in (("share=0.2", 0.7), ("share=0.7", 0.5)):
-        for arm in arms:
-            effect = gain * (arm not in ("dense", BY_RANDOM, ORACLE))
-            effect = gain < 0 if arm == ORACLE else effect
-            contrast = -1 if arm == CONTRAST else 1
+        for arm, effect in (effects | {CONTRAST: gain}).items():
+            means = {
+                "max_alignment": 0.5 + effect,
+                "majority_alignment": 0.9,
+                "pure_minority_neurons": 2 + (-effect if arm == CONTRAST else effect),
+                "largest_norm": 1.0 if gain > 0 or arm == "dense" else 4.0,
+                "balanced_mse": 1 - effect,
+            }
             for seed in range(12):
-                values = {
-                    "max_alignment": 0.5 + effect,
-                    "majority_alignment": 0.9,
-                    "pure_minority_neurons": 2 + contrast * effect,
-                    "largest_norm": 1.0 if gain > 0 or arm == "dense" else 4.0,
-                    "balanced_mse": 1 - effect,
-                }
-                values = {name: value + 1e-3 * random.normal() for name, value in values.items()}
+                values = {name: mean + 1e-3 * random.normal() for name, mean in means.items()}
                 rows += number_rows(point, eps_min, seed, arm, values | {"diverged": 0.0})
     return pd.DataFrame(rows)
 
@@ -303,16 +262,11 @@ def test_claims_on_masks_follow_the_gains(gain, expected):
 @pytest.mark.parametrize(("gain", "expected"), [(0.0, SUPPORTED), (0.3, CONTRADICTED)])
 def test_claim_on_nearest_mask_follows_the_cosine(gain, expected):
     random, axes = np.random.default_rng(5), CLAIM_SET.claims["I-nearest"].primary.axes
-    rows = []
-    for arm in ("dense", axes["arm"]):
+    values, rows = {"majority_alignment": 0.9, "largest_norm": 1.0, "diverged": 0.0}, []
+    for arm, effect in (("dense", 0.0), (axes["arm"], gain)):
         for seed in range(30):
-            values = {
-                "max_alignment": 0.3 + gain * (arm != "dense") + 0.05 * random.random(),
-                "majority_alignment": 0.9,
-                "largest_norm": 1.0,
-                "diverged": 0.0,
-            }
-            rows += number_rows("share=0.2", axes["eps_min"], seed, arm, values)
+            cosine = {"max_alignment": 0.3 + effect + 0.05 * random.random()}
+            rows += number_rows("share=0.2", axes["eps_min"], seed, arm, values | cosine)
     measured = list(claims.mask_measurements("acting", pd.DataFrame(rows)))
     assert verdict_of(measured, "I-nearest") == expected
 
@@ -378,15 +332,12 @@ def test_masked_objective_has_the_gradient_of_nt_xent():
     f = torch.rand(2, 8, 5, generator=random).requires_grad_()
     mask = torch.rand(2, 5, generator=random) < 0.4
     digits.masked_objective(f, mask, 0.5).sum().backward()
+    same = torch.eye(8, dtype=torch.bool)
     for s in range(2):
         own = f[s].detach().requires_grad_()
         z = torch.nn.functional.normalize(own, dim=-1)
         hidden = torch.nn.functional.normalize(own.detach().masked_fill(mask[s], 0.0), dim=-1)
-        weights = (
-            (hidden @ hidden.T / 0.5)
-            .masked_fill(torch.eye(8, dtype=torch.bool), -torch.inf)
-            .softmax(-1)
-        )
+        weights = (hidden @ hidden.T / 0.5).masked_fill(same, -torch.inf).softmax(-1)
         nt_xent(z @ z.T / 0.5, weights).backward()
         torch.testing.assert_close(f.grad[s], own.grad)
 
@@ -395,7 +346,8 @@ def test_digits_replica_is_independent_of_others():
     small = {"rules": ["random", "effective_rate"], "hidden": 40, "m": 30, "train": 400}
     training = QUICK.sections["selection"].digits.training.model_copy(update=small)
     both, alone = (
-        digits.accuracy_rows("selection tests", training, 5.0, seeds) for seeds in ([1, 2], [2])
+        digits.digits_of_selection({"rho": 5.0}, seeds, "digits", "selection tests", training)
+        for seeds in ([1, 2], [2])
     )
     assert [row for row in both if row["seed"] == 2] == alone
     assert {row["rule"] for row in alone} == {"dense", *training.rules}
@@ -428,31 +380,13 @@ def test_cells_do_not_depend_on_the_order_of_keys():
     assert [cell.path for cell in again.cells()] == [cell.path for cell in sweep.cells()]
 
 
-def test_training_config_does_not_hold_seeds():
-    sweep = SECTION.sweeps["help"]
-    job = MEASURE.job("help", sweep)
-    assert "first_seed" not in job.to_json
-    assert "eps_min" not in json.dumps(job.config)
-    more = sweep.model_copy(update={"seeds": 99})
-    assert MEASURE.job("help", more).to_json == job.to_json
-
-
-def test_interval_is_wide_for_correlated_seeds():
-    """Half of the seeds learn above 0.35 and half above 0.75, so that n is the number of seeds."""
-    eps = np.linspace(0.1, 1, 10)
-    own = np.repeat([0.35, 0.75], 4)
-    low, high = estimate_critical_frequency(eps, (eps[:, None] > own).astype(float)).interval()
-    assert high - low > 0.2
-
-
 def planted_errors(error: float, beyond: int) -> pd.DataFrame:
     """Return thirty regimes of an error, some without a critical frequency among the eps_min."""
-    regimes = 30
     rng = np.random.default_rng(3)
-    steps = rng.uniform(0.3, 0.8, regimes)
-    places = ["above" if regime < beyond else "among" for regime in range(regimes)]
-    columns = {name: rng.permutation(regimes) + 1.0 for name in doc_tables.PARAMETERS}
-    columns |= {"study": "law_test", "place": places, "step": steps, "predicted": steps + error}
+    steps = rng.uniform(0.3, 0.8, 30)
+    columns = {name: rng.permutation(30) + 1.0 for name in doc_tables.PARAMETERS}
+    columns |= {"study": "law_test", "place": ["above"] * beyond + ["among"] * (30 - beyond)}
+    columns |= {"step": steps, "predicted": steps + error}
     return pd.DataFrame(columns | {"auc": 0.97, "probability": 0.5, "learned": 0.4})
 
 
@@ -460,11 +394,8 @@ def test_law_errors_by_parameter():
     found = doc_tables.law_errors(planted_errors(-0.1, 2)).set_index(["parameter", "third"])
     everywhere = found.loc[("all", "")]
     assert (everywhere["regimes"], everywhere["no_step"]) == (30, 2)
-    assert (everywhere["error"], everywhere["bias"]) == (pytest.approx(0.1), pytest.approx(-0.1))
-    assert (everywhere["auc"], everywhere["calibration"]) == (
-        pytest.approx(0.97),
-        pytest.approx(0.1),
-    )
+    values = everywhere[["error", "bias", "auc", "calibration"]].to_list()
+    assert values == pytest.approx([0.1, -0.1, 0.97, 0.1])
     assert found.loc["share"]["regimes"].to_list() == [10, 10, 10]
     assert set(found.index.get_level_values("parameter")) == {"all", *doc_tables.PARAMETERS}
 
@@ -482,14 +413,8 @@ def test_law_beside_ridge_of_few_and_many_regimes():
 
 
 def test_law_constants():
-    table = pd.DataFrame(
-        {
-            "study": ["law_fit", "law_fit", "law_test"],
-            "centre": np.log(0.5),
-            "steepness": 7.0,
-            "n": [8, 8, 16],
-        }
-    )
+    columns = {"study": ["law_fit", "law_fit", "law_test"], "centre": np.log(0.5), "n": [8, 8, 16]}
+    table = pd.DataFrame(columns | {"steepness": 7.0})
     assert doc_tables.law_constants(table).to_dict("records") == [
         {"kappa": pytest.approx(0.5), "gamma": 7.0, "regimes": 2, "replicas": 16}
     ]
@@ -520,36 +445,27 @@ def test_scores_over_regimes_with_neurons_to_find():
 
 
 def test_changes_are_paired_by_seed():
-    rng = np.random.default_rng(4)
-    rows = []
-    arms = {"dense": (0.0, 1), "norm-onset=92": (0.3, 2), "norm-alpha=0.5-onset=92": (0.1, 8)}
-    for seed in range(6):
-        start = rng.uniform(0.2, 0.6)
-        for arm, (gain, size) in arms.items():
-            values = {
-                "max_alignment": start + gain,
-                "majority_alignment": 0.9,
-                "largest_norm": size,
-                "diverged": size > 4,
-            }
+    rng, rows = np.random.default_rng(4), []
+    first, half = "norm-onset=92", "norm-alpha=0.5-onset=92"
+    for seed, start in enumerate(rng.uniform(0.2, 0.6, 6)):
+        for arm, gain, size in (("dense", 0.0, 1), (first, 0.3, 2), (half, 0.1, 8)):
+            values = {"max_alignment": start + gain, "majority_alignment": 0.9}
+            values |= {"largest_norm": size, "diverged": size > 4}
             rows += number_rows("share=0.2", 0.7, seed, arm, values)
-    found = doc_tables.changes(pd.DataFrame(rows)).set_index(["arm", "quantity"])
-    assert found.loc[
-        ("norm-onset=92", "gain"), ["mean", "ci_low", "ci_high"]
-    ].to_list() == pytest.approx([0.3, 0.3, 0.3])
-    assert found.loc[("norm-alpha=0.5-onset=92", "largest_norm"), "mean"] == pytest.approx(3.0)
-    assert found.loc["norm-alpha=0.5-onset=92"]["diverged"].to_list() == [6, 6, 6]
-    assert set(doc_tables.masks(pd.DataFrame(rows))["arm"]) == {"norm-onset=92"}
+    table = pd.DataFrame(rows)
+    found = doc_tables.changes(table).set_index(["arm", "quantity"])
+    gain = found.loc[(first, "gain"), ["mean", "ci_low", "ci_high"]]
+    assert gain.to_list() == pytest.approx([0.3, 0.3, 0.3])
+    assert found.loc[(half, "largest_norm"), "mean"] == pytest.approx(3.0)
+    assert found.loc[half]["diverged"].to_list() == [6, 6, 6]
+    assert set(doc_tables.masks(table)["arm"]) == {first}
 
 
 def test_validated_ranges_are_those_of_law_test():
     sweep = SECTION.sweeps["law_test"]
-    drawn = {
-        "decay" if name == "lambda" else name: (at.low, at.high)
-        for name, at in sweep.hypercube.ranges.items()
-    }
+    ranges = {name: (at.low, at.high) for name, at in sweep.hypercube.ranges.items()}
+    ranges["decay"] = ranges.pop("lambda")
     scale = sweep.training.logit_scale(sweep.data.d1)
     fixed = {"sigma": sweep.sigma, "K": sweep.training.K, "attention_scale": scale}
-    assert drawn | {name: (value, value) for name, value in fixed.items()} == (
-        critical_frequency.VALIDATED_RANGES
-    )
+    ranges |= {name: (value, value) for name, value in fixed.items()}
+    assert ranges == critical_frequency.VALIDATED_RANGES

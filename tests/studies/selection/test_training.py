@@ -86,15 +86,12 @@ def test_replica_is_independent_of_arms_and_seeds():
 
 
 def test_every_intervention_changes_the_weights():
-    open_gates, shut = (
-        train_arms(a_point(sigma_0=0.1, bias={"T1": 10}), *EVERY),
-        train_arms(a_point(bias=LARGE_BIAS), *EVERY),
-    )
+    open_gates = train_arms(a_point(sigma_0=0.1, bias={"T1": 10}), *EVERY)
+    shut = train_arms(a_point(bias=LARGE_BIAS), *EVERY)
     for arm in EVERY[1:]:
         found = shut if arm.reopened or arm.revived else open_gates
-        assert not torch.equal(found[arm.label].state.weights, found["dense"].state.weights), (
-            arm.label
-        )
+        own, dense = (found[label].state.weights for label in (arm.label, "dense"))
+        assert not torch.equal(own, dense), arm.label
 
 
 def test_scored_steps_do_not_affect_training():
@@ -107,29 +104,26 @@ def test_masked_keys_leave_pruned_neurons_only_decay():
     """The contrast branch has the logits of eq. (5); its gradient leaves pruned neurons out."""
     at = a_point(T=1, sigma=0.0)
     start = train_arms(a_point(T=1, eta=1e-9, sigma=0.0), Intervention())["dense"].state.weights
-    found = train_arms(
-        at,
-        Intervention(mask="random", alpha=0.5, masked_keys=True),
-        Intervention(mask="random", alpha=0.5),
-    )
-    masked, dense = found["random-alpha=0.5-masked_keys"], found["random-alpha=0.5"]
-    decay = 1 - at.training.eta * at.training.lambda_
-    d = at.data.d
-    shrunk, close = decay * start[masked.chosen][:, :d], {"rtol": 1e-5, "atol": 1e-9}
-    torch.testing.assert_close(masked.state.weights[masked.chosen][:, :d], shrunk, **close)
-    torch.testing.assert_close(
-        masked.state.weights[~masked.chosen], dense.state.weights[~masked.chosen]
-    )
-    assert not torch.allclose(dense.state.weights[dense.chosen][:, :d], shrunk, **close)
+    arms = [
+        Intervention(mask="random", alpha=0.5, masked_keys=masked_keys)
+        for masked_keys in (True, False)
+    ]
+    found = train_arms(at, *arms)
+    masked, dense = (found[arm.label].state.weights for arm in arms)
+    chosen, d = found[arms[0].label].chosen, at.data.d
+    decay, close = 1 - at.training.eta * at.training.lambda_, {"rtol": 1e-5, "atol": 1e-9}
+    shrunk = decay * start[chosen][:, :d]
+    torch.testing.assert_close(masked[chosen][:, :d], shrunk, **close)
+    torch.testing.assert_close(masked[~chosen], dense[~chosen])
+    assert not torch.allclose(dense[chosen][:, :d], shrunk, **close)
 
 
 def test_apply_stop_releases_large_neurons():
     chosen = torch.tensor([[True, True, False, False]])
     norms = torch.tensor([[0.5, 2.5, 1.0, 3.0]])
-    assert apply_stop(Intervention(mask="random", stop=True), chosen, norms).tolist() == [
-        [True, False, False, False]
-    ]
-    assert apply_stop(Intervention(mask="random"), chosen, norms).tolist() == chosen.tolist()
+    stopped = apply_stop(Intervention(mask="random", stop=True), chosen, norms)
+    assert stopped.tolist() == [[True, False, False, False]]
+    assert torch.equal(apply_stop(Intervention(mask="random"), chosen, norms), chosen)
 
 
 def test_ratio_follows_schedule():

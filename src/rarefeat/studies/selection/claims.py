@@ -13,15 +13,12 @@ from rarefeat.studies.selection.critical_frequency import (
     estimate_critical_frequency,
     learned_matrix,
 )
-from rarefeat.studies.selection.paired_changes import changes_from_dense
-from rarefeat.workflow.run.job import Job
+from rarefeat.studies.selection.doc_tables import MIN_REPLICAS, POINT, changes_from_dense
 
-MIN_REPLICAS = 5
-"""Replicas with a neuron to find that an AUC needs at least."""
 NO_NEURON = "fewer than five replicas have a neuron pure in the rare feature"
 BEYOND = "the critical frequency of one of both lies beyond all eps_min"
 SAME = "the same replicas learn the feature as in dense training, at every eps_min"
-NEW, MASKS, TEST = "scores_new", "interventions", "law_test"
+TEST = "law_test"
 SCORE_CLAIMS = {
     "S-rate": ("effective_rate", "running", ""),
     "S-batch": ("effective_rate", "batch", ""),
@@ -51,55 +48,17 @@ HELP_CLAIMS = {
 """Claim by the arm that it is about; H-oracle is about masks."""
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
-    """Measure every claim in every regime of the tables.
-
-    Inputs: the tables of `declaration.claim_inputs`. Config: `selection`.
-    """
-    section = job.config_section("selection", Selection)
-    rows: list[Measurement] = []
-    for name in section.studies_with_role("scores"):
-        rows += score_measurements(name, tables[f"{name}_selection_scores"])
-    for name in section.studies_with_role("interventions"):
-        rows += mask_measurements(name, tables[f"{name}_selection"])
-    for name in section.studies_with_role("help"):
-        rows += help_measurements(name, tables[f"{name}_selection"])
+def measure(tables: Mapping[str, pd.DataFrame], selection: Selection) -> Iterator[Measurement]:
+    """Measure every claim in every regime of the tables."""
+    for name in selection.studies_with_role("scores"):
+        yield from score_measurements(name, tables[f"{name}_selection_scores"])
+    for name in selection.studies_with_role("interventions"):
+        yield from mask_measurements(name, tables[f"{name}_selection"])
+    for name in selection.studies_with_role("help"):
+        yield from help_measurements(name, tables[f"{name}_selection"])
     if "selection_law" in tables:
-        rows += model_measurements(tables["selection_law"], tables["selection_fate"])
-    return [*rows, *digit_measurements(tables[DIGITS])]
-
-
-def score_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
-    """Measure AUCs at the last step and halfway, at every point.
-
-    A replica without a pure neuron has no AUC.
-    """
-    recorded = sorted(table["step"].unique())
-    for step in sorted({recorded[len(recorded) // 2], recorded[-1]}):
-        wide = table[table["step"] == step].pivot(
-            index=["point", "eps_min", "source", "seed"], columns="score", values="auc"
-        )
-        for (point, eps_min, source), group in wide.groupby(level=["point", "eps_min", "source"]):
-            axes = axes_of(point)
-            for claim, (score, claim_source, subtracted) in SCORE_CLAIMS.items():
-                if source != claim_source or not applies_at(claim, axes, eps_min):
-                    continue
-                values = (
-                    group[score] - group[subtracted] if subtracted else group[score]
-                ).to_numpy()
-                n = int(np.isfinite(values).sum())
-                remark = ""
-                if n < len(values):
-                    missing = f"{len(values) - n} of {len(values)}"
-                    remark = f"{missing} replicas have no such neuron"
-                yield measurement(
-                    claim,
-                    study,
-                    {**axes, "eps_min": eps_min, "step": step, "source": source},
-                    values,
-                    untestable=NO_NEURON if n < MIN_REPLICAS else "",
-                    remark=remark,
-                )
+        yield from model_measurements(tables["selection_law"], tables["selection_fate"])
+    yield from digit_measurements(tables[DIGITS])
 
 
 def axes_of(point: str) -> dict[str, float]:
@@ -108,6 +67,28 @@ def axes_of(point: str) -> dict[str, float]:
         axis: float(value)
         for axis, _, value in (item.partition("=") for item in point.split(", ") if item)
     }
+
+
+def score_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure AUCs at the last step and halfway, at every point.
+
+    A replica without a pure neuron has no AUC.
+    """
+    recorded = sorted(table["step"].unique())
+    rows = table[table["step"].isin([recorded[len(recorded) // 2], recorded[-1]])]
+    keys = ["step", *POINT, "source"]
+    wide = rows.pivot(index=[*keys, "seed"], columns="score", values="auc")
+    for (step, point, eps_min, source), group in wide.groupby(level=keys):
+        axes = axes_of(point)
+        regime = {**axes, "eps_min": eps_min, "step": step, "source": source}
+        for claim, (score, claim_source, subtracted) in SCORE_CLAIMS.items():
+            if source == claim_source and applies_at(claim, axes, eps_min):
+                of_score = group[score] - (group[subtracted] if subtracted else 0.0)
+                values = of_score.to_numpy()
+                n, every = int(np.isfinite(values).sum()), len(values)
+                some = f"{every - n} of {every} replicas have no such neuron" if n < every else ""
+                few = NO_NEURON if n < MIN_REPLICAS else ""
+                yield measurement(claim, study, regime, values, untestable=few, remark=some)
 
 
 def applies_at(claim: str, axes: Mapping[str, float], eps_min: float) -> bool:
@@ -123,18 +104,20 @@ def applies_at(claim: str, axes: Mapping[str, float], eps_min: float) -> bool:
 
 def mask_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
     """Measure the changes from dense at the same seed, by every mask at every point."""
-    for (point, eps_min), group in table.groupby(["point", "eps_min"]):
-        diverged = group[group["quantity"] == "diverged"].groupby("arm")["value"].sum()
-        changes = changes_from_dense(group)
+    runaways = table[table["quantity"] == "diverged"].groupby([*POINT, "arm"])["value"].sum()
+    for (point, eps_min), group in changes_from_dense(table).groupby(level=POINT):
+        diverged = runaways[point, eps_min]
+        by_arm = group.droplevel(POINT).groupby(level="arm")
+        changes = {arm: rows.droplevel("arm") for arm, rows in by_arm}
         for arm, change in changes.items():
             random = arm.replace(arm.split("-")[0], "random", 1)
             if random in changes and random != arm:
                 change = change.assign(gain_over_random=change["gain"] - changes[random]["gain"])
             regime = {**axes_of(point), "eps_min": eps_min, "arm": arm}
-            count = int(diverged[arm] + diverged["dense"])
+            lost = int(diverged[arm] + diverged["dense"])
             for claim, quantity in MASK_CLAIMS.items():
                 if quantity in change and is_about(claim, arm):
-                    yield measurement(claim, study, regime, change[quantity], diverged=count)
+                    yield measurement(claim, study, regime, change[quantity], diverged=lost)
 
 
 def is_about(claim: str, arm: str) -> bool:
@@ -151,6 +134,12 @@ def is_about(claim: str, arm: str) -> bool:
     return not is_oracle and not is_contrast
 
 
+def claim_on_help(arm: str) -> str:
+    """Return the claim on the critical frequency that an arm is a regime of."""
+    default = "H-rate" if "rate" in arm else "H-later"
+    return HELP_CLAIMS.get(arm, default if arm.startswith("dense") else "H-oracle")
+
+
 def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
     """Measure how far every arm shifts the critical frequency, and its cost, at every point.
 
@@ -158,34 +147,27 @@ def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
     """
     for point, group in table.groupby("point"):
         learned = {arm: learned_matrix(rows) for arm, rows in group.groupby("arm")}
-        estimates = {
-            arm: estimate_critical_frequency(matrix.index.to_numpy(), matrix.to_numpy())
-            for arm, matrix in learned.items()
-        }
-        alignment = group[group["quantity"] == "majority_alignment"]
-        alignment = alignment.groupby(["arm", "seed"])["value"].mean()
-        dense = estimates["dense"]
-        silent = group[(group["arm"] == "dense") & (group["quantity"] == "silent_share")]
-        silent = silent.groupby("seed")["value"].max()
-        for arm in [arm for arm in estimates if arm != "dense"]:
-            default = "H-rate" if "rate" in arm else "H-later"
-            claim = HELP_CLAIMS.get(arm, default if arm.startswith("dense") else "H-oracle")
-            estimate = estimates[arm]
+        estimates = {arm: estimate_critical_frequency(rows) for arm, rows in learned.items()}
+        by_quantity = dict(iter(group.set_index(["arm", "seed"]).groupby("quantity")["value"]))
+        alignment = by_quantity["majority_alignment"].groupby(level=["arm", "seed"]).mean()
+        silent = by_quantity["silent_share"].loc["dense"].groupby(level="seed").max()
+        dense = estimates.pop("dense")
+        for arm, estimate in estimates.items():
             both = estimate.place == dense.place == AMONG
-            diverged = group[(group["arm"] == arm) & (group["quantity"] == "diverged")]
-            regime, count = {**axes_of(point), "arm": arm}, int(diverged["value"].sum())
+            regime = {**axes_of(point), "arm": arm}
+            fields = {"diverged": int(by_quantity["diverged"].loc[arm].sum()), "premise": silent}
             yield measurement(
-                claim,
+                claim_on_help(arm),
                 study,
                 regime,
                 estimate.pseudo - dense.pseudo if both else [],
                 untestable="" if both else BEYOND,
-                diverged=count,
                 remark=SAME if learned[arm].equals(learned["dense"]) else "",
-                premise=silent,
+                **fields,
             )
-            cost = alignment[arm] - alignment["dense"]
-            yield measurement("H-cost", study, regime, cost, diverged=count, premise=silent)
+            yield measurement(
+                "H-cost", study, regime, alignment[arm] - alignment["dense"], **fields
+            )
 
 
 def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[Measurement]:

@@ -9,27 +9,24 @@ from pydantic import Field, model_validator
 from rarefeat.workflow.config.cells import Arms, Cell
 from rarefeat.workflow.config.model import Data, Training, Views
 from rarefeat.workflow.config.names import Name, merge_unique
-from rarefeat.workflow.config.ranges import Range
+from rarefeat.workflow.config.ranges import Range, latin_hypercube
 from rarefeat.workflow.config.section import Distinct, Section, check_distinct
-from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.seeds import SeedSettings
 from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS, share_defaults
 
 Score = Literal[
-    "norm",
-    "firing_rate",
-    "contribution",
-    "residual",
-    "growth",
-    "effective_rate",
-    "hoyer_rate",
-    "paired_rate",
-    "random",
-]
+    "norm", "firing_rate", "contribution", "residual", "growth", "effective_rate", "hoyer_rate",
+    "paired_rate", "random",
+]  # fmt: skip
 Mask = Literal[Score, "largest", "oracle_all", "oracle_gated", "oracle_nearest"]
 SCORES: tuple[str, ...] = get_args(Score)
 ORACLES = ("oracle_all", "oracle_gated")
 Axis = Literal["share", "lambda"]
 Drawable = Literal["lambda", "share", "C", "L", "tau", "d", "d1", "m", "sigma_0"]
+INTEGERS = ("L", "d", "d1", "m")
+"""Drawn parameters that are rounded to integers."""
+DIGITS = "selection_digits"
+"""Name of the study of digits."""
 
 
 class Intervention(Section):
@@ -107,12 +104,13 @@ class Intervention(Section):
         texts = (key if value is True else f"{key}={value}" for key, value in rest)
         return "-".join([self.mask or "dense", *texts])
 
+    def n_pruned(self, m: int, d: int) -> int:
+        """Return the number of m neurons that its rule prunes, before any schedule."""
+        return math.floor((self.alpha or 1 / d) * m + 1e-9)
+
 
 class LatinHypercube(Section):
-    """A Latin hypercube of regimes (regimes.py).
-
-    The range of each parameter has as many strata as there are regimes, with one draw in each.
-    """
+    """A Latin hypercube of regimes: one uniform draw of each parameter in each stratum."""
 
     regimes: int = Field(ge=1, description="number of regimes")
     seed: int = Field(ge=0, description="seed of the hypercube")
@@ -125,8 +123,19 @@ class LatinHypercube(Section):
         gt=0, description="eta is such that a frequent feature grows by this per step in stage 1"
     )
 
+    def values(self) -> list[dict[str, float]]:
+        """Return the values of every regime by parameter."""
+        columns = latin_hypercube("selection/hypercube", self.seed, self.regimes, self.ranges)
+        return [
+            {
+                name: round(value) if name in INTEGERS else value
+                for name, value in zip(columns, row, strict=True)
+            }
+            for row in zip(*columns.values(), strict=True)
+        ]
 
-class InterventionSweep(Section):
+
+class InterventionSweep(SeedSettings):
     """Trainings at every point of a grid, or of drawn regimes, every arm on the same tokens.
 
     The simulator is `reduced` and the bias rule `follow`.
@@ -137,10 +146,6 @@ class InterventionSweep(Section):
         " what changes the critical frequency; law_fit, law_test: where the two constants of the"
         " critical-frequency model are fitted, and where it is tested"
     )
-    draws: Name = Field(description="namespace of the random streams; name of the study by default")
-    seeds: int = Field(ge=1, description="replicas per point and arm")
-    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
     data: Data
     training: Training
     sigma: float = Field(
@@ -170,92 +175,49 @@ class InterventionSweep(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> "InterventionSweep":
+        data, training = self.data, self.training
         check_distinct([arm.label for arm in self.arms])
         if "dense" not in [arm.label for arm in self.arms]:
             raise ValueError(
                 "arms: `{}`, the dense training, must be among them; all others are compared with"
                 " it"
             )
-        if self.training.bias.rule != "follow":
-            raise ValueError(f"training.bias.rule must be follow, got {self.training.bias.rule}")
-        if (
-            self.data.views != Views()
-            or self.data.balance
-            or self.training.history
-            or self.training.device != "cpu"
-        ):
+        if training.bias.rule != "follow":
+            raise ValueError(f"training.bias.rule must be follow, got {training.bias.rule}")
+        plain = data.views == Views() and not data.balance
+        if not plain or training.history or training.device != "cpu":
             raise ValueError(
                 "data.views, data.balance, training.history and training.device are for studies of"
                 " the chain"
             )
         if self.varied and self.hypercube:
             raise ValueError("varied and drawn: give one of them")
-        if self.training.K > self.data.N:
-            raise ValueError(
-                f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}"
-            )
-        if late := [step for step in self.scored if step > self.training.T]:
-            raise ValueError(f"scored: steps must not exceed T = {self.training.T}, got {late[0]}")
+        if training.K > data.N:
+            raise ValueError(f"training.K must not exceed data.N = {data.N}, got {training.K}")
+        if late := [step for step in self.scored if step > training.T]:
+            raise ValueError(f"scored: steps must not exceed T = {training.T}, got {late[0]}")
         for arm in self.arms:
-            if arm.onset >= self.training.T:
+            if arm.onset >= training.T:
                 raise ValueError(
-                    f"arm {arm.label}: onset must be below T = {self.training.T}; no step has a"
-                    " mask"
+                    f"arm {arm.label}: onset must be below T = {training.T}; no step has a mask"
                 )
-            if (
-                arm.mask
-                and arm.mask not in ORACLES
-                and not self.n_pruned(arm, self.training.m, self.data.d)
-            ):
+            by_ratio = arm.mask and arm.mask not in ORACLES
+            if by_ratio and not arm.n_pruned(training.m, data.d):
                 raise ValueError(
-                    f"arm {arm.label}: alpha must be at least 1 / m = {1 / self.training.m:.4g};"
+                    f"arm {arm.label}: alpha must be at least 1 / m = {1 / training.m:.4g};"
                     " it prunes nothing"
                 )
         return self
 
-    @staticmethod
-    def n_pruned(arm: Intervention, m: int, d: int) -> int:
-        """Return the number of m neurons that a rule prunes, before any schedule."""
-        return math.floor((arm.alpha or 1 / d) * m + 1e-9)
-
     def cells(self) -> list[Cell]:
         """Return a cell for every eps_min of every point or drawn regime."""
-        if self.hypercube:
-            return [
-                Cell((("regime", regime), ("eps_min", eps_min)))
-                for regime in range(self.hypercube.regimes)
-                for eps_min in sorted(self.eps_min)
-            ]
         # Sorted, as the keys in the config of a job are.
-        axes = {**dict(sorted(self.varied.items())), "eps_min": sorted(self.eps_min)}
-        return [
-            Cell(tuple(zip(axes, values, strict=True)))
-            for values in itertools.product(*axes.values())
-        ]
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Return the seed blocks by name, FIRST-LAST."""
-        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
-
-    def training_config(self) -> dict[str, Any]:
-        """Return the job config of a cell: everything but its seeds and the grid."""
-        names = [
-            "draws",
-            "data",
-            "training",
-            "sigma",
-            "arms",
-            "scored",
-            "memory",
-            "patience",
-            "probed",
-        ]
-        return {name: getattr(self, name) for name in names} | {"drawn": self.hypercube}
-
-
-def point_of(cell: Cell) -> str:
-    """Return the point of a cell, without eps_min, as in tables: `share=0.2, lambda=0.05`."""
-    return ", ".join(f"{axis}={value:g}" for axis, value in cell.axes if axis != "eps_min")
+        axes: dict[str, Any] = dict(sorted(self.varied.items()))
+        if self.hypercube:
+            axes = {"regime": range(self.hypercube.regimes)}
+        axes["eps_min"] = sorted(self.eps_min)
+        points = itertools.product(*axes.values())
+        return [Cell(tuple(zip(axes, values, strict=True))) for values in points]
 
 
 class Perceptron(Section):
@@ -286,29 +248,17 @@ class Perceptron(Section):
     l2: float = Field(gt=0, description="l2 regularisation of the linear probe")
 
 
-class Digits(Section):
+class Digits(SeedSettings):
     """A study of masks of neurons on long-tailed digits; its cells are values of rho."""
 
-    draws: Name = Field(description="namespace of the random streams")
-    seeds: int = Field(ge=1, description="replicas")
-    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
     rho: Distinct[Annotated[float, Field(ge=1)]] = Field(
         min_length=1, description="ratio of frequent to rare images of a digit"
     )
     training: Perceptron
 
-    def training_config(self) -> dict[str, Any]:
-        """Return the job config of a cell."""
-        return {"draws": self.draws, "training": self.training}
-
     def cells(self) -> list[Cell]:
         """Return a cell for each rho."""
         return [Cell((("rho", rho),)) for rho in self.rho]
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Return the seed blocks by name, FIRST-LAST."""
-        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
 
 class Selection(Section):
@@ -326,17 +276,12 @@ class Selection(Section):
         return merge_unique("studies", self.sweeps, {DIGITS: self.digits})
 
 
-DIGITS = "selection_digits"
-"""Name of the study of digits."""
-
-
 def inherit(raw: Any, shared: dict) -> Any:
     """Return the raw section, with the top-level keys that its sweeps inherit."""
     if not isinstance(raw, dict):
         return raw
     # The general function expects the studies of a section under the key `studies`.
     section = {key: value for key, value in raw.items() if key != "sweeps"}
-    section = share_defaults(
-        section | {"studies": raw.get("sweeps")}, shared, InterventionSweep, SHARED_TRAINING_KEYS
-    )
+    section["studies"] = raw.get("sweeps")
+    section = share_defaults(section, shared, InterventionSweep, SHARED_TRAINING_KEYS)
     return {"sweeps" if key == "studies" else key: value for key, value in section.items()}

@@ -11,11 +11,9 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from rarefeat.model.logistic_fit import fit_logistic
-from rarefeat.studies.selection.tables import SELECTION_STEPS
-from rarefeat.workflow.files.schema import validate_sorted
-from rarefeat.workflow.run.job import Job
 
 BELOW, AMONG, ABOVE = "below", "among", "above"
+COLUMNS = ["study", "point", "arm", "place", "step", "ci_low", "ci_high", "n"]
 
 
 class CriticalFrequency(NamedTuple):
@@ -26,10 +24,7 @@ class CriticalFrequency(NamedTuple):
     value: float
     """eps_min; NaN unless among."""
     pseudo: np.ndarray
-    """Jackknife pseudo-values, (n_seeds,); their mean estimates the critical frequency.
-
-    NaN unless among.
-    """
+    """Jackknife pseudo-values by seed, whose mean estimates the value; NaN unless among."""
     gap: tuple[float, float] | None = None
     """Neighbouring eps_min between which the outcome of every replica changes, if there are."""
 
@@ -45,21 +40,24 @@ class CriticalFrequency(NamedTuple):
         half = stdtrit(n - 1, 0.975) * self.pseudo.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
         return self.value - half, self.value + half
 
+    def columns(self) -> dict[str, str | float]:
+        """Return its place, value and interval as columns of tables."""
+        low, high = self.interval()
+        return {"place": self.place, "step": self.value, "ci_low": low, "ci_high": high}
+
 
 def learned_matrix(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the quantity `learned` of one point and arm as a table of eps_min by seed."""
-    return (
-        table[table["quantity"] == "learned"]
-        .pivot(index="eps_min", columns="seed", values="value")
-        .sort_index()
-    )
+    """Return the quantity `learned` of one point and arm, a row for each eps_min, by seed."""
+    rows = table[table["quantity"] == "learned"]
+    return rows.pivot(index="eps_min", columns="seed", values="value").sort_index()
 
 
-def estimate_critical_frequency(eps_min: np.ndarray, learned: np.ndarray) -> CriticalFrequency:
+def estimate_critical_frequency(learned: pd.DataFrame) -> CriticalFrequency:
     """Estimate the eps_min at which half of the replicas learn the feature, by a logistic fit.
 
-    eps_min (n,), learned (n, n_seeds).
+    `learned` is 0 or 1, with a row for each eps_min in rising order and a column for each seed.
     """
+    eps_min, learned = learned.index.to_numpy(), learned.to_numpy()
     n_seeds, fraction = learned.shape[1], learned.mean(1)
     undefined = np.full(n_seeds, np.nan)
     if fraction[0] >= 0.5:
@@ -73,49 +71,21 @@ def estimate_critical_frequency(eps_min: np.ndarray, learned: np.ndarray) -> Cri
     value = centre(learned)
     if n_seeds < 2:
         return CriticalFrequency(AMONG, value, undefined)
-    first = int((fraction > 0).argmax())
-    gap = None
+    first, gap = int((fraction > 0).argmax()), None
     if fraction[first:].min() == 1:
         gap = (float(eps_min[first - 1]), float(eps_min[first]))
     left_out = np.array([centre(np.delete(learned, s, axis=1)) for s in range(n_seeds)])
     return CriticalFrequency(AMONG, value, n_seeds * value - (n_seeds - 1) * left_out, gap)
 
 
-def critical_frequencies(study: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the critical frequency of every point and arm of a study.
-
-    Those with a single eps_min are left out.
-    """
+def selection_steps(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the critical frequency of every point and arm that has several eps_min."""
     rows = []
-    for (point, arm), group in table.groupby(["point", "arm"], sort=False):
-        learned = learned_matrix(group)
-        if len(learned) < 2:
-            continue
-        estimate = estimate_critical_frequency(learned.index.to_numpy(), learned.to_numpy())
-        low, high = estimate.interval()
-        rows.append(
-            {
-                "study": study,
-                "point": point,
-                "arm": arm,
-                "place": estimate.place,
-                "step": estimate.value,
-                "ci_low": low,
-                "ci_high": high,
-                "n": learned.shape[1],
-            }
-        )
-    return pd.DataFrame(rows, columns=list(SELECTION_STEPS.columns))
-
-
-def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return the critical frequencies of every sweep.
-
-    Inputs: `STUDY_selection` of the sweeps with the roles `help`, `law_fit` and `law_test`.
-    Config: none.
-    """
-    rows = [
-        critical_frequencies(name.removesuffix("_selection"), table)
-        for name, table in tables.items()
-    ]
-    return validate_sorted(SELECTION_STEPS, pd.concat(rows, ignore_index=True))
+    for name, table in tables.items():
+        for (point, arm), group in table.groupby(["point", "arm"], sort=False):
+            learned = learned_matrix(group)
+            if len(learned) > 1:
+                keys = {"study": name.removesuffix("_selection"), "point": point, "arm": arm}
+                found = estimate_critical_frequency(learned).columns()
+                rows.append(keys | found | {"n": learned.shape[1]})
+    return pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:3], ignore_index=True)

@@ -1,15 +1,15 @@
 """Masks of neurons on long-tailed digits: a perceptron that is trained with NT-Xent.
 
-The rules are those of the study of the theory. Tensors have the S replicas on their leading axis,
-and the numbers of a replica do not depend on the others.
-
+The numbers of a replica do not depend on the others.
 Purposes of the random streams, in the namespace `draws`: split, training, random mask.
+Axes: S replicas, n images, B images of a batch, m neurons, v = 2 B views.
 """
 
 import math
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float, Int
 from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.nn import functional
@@ -22,8 +22,6 @@ from rarefeat.model.randomness import generator
 from rarefeat.studies.selection.config import Perceptron
 from rarefeat.studies.selection.scores import compute_score
 from rarefeat.workflow.run.cli_helpers import progress
-from rarefeat.workflow.run.job import Job
-from rarefeat.workflow.run.job_inputs import JobInputs
 
 SIDE, CLASSES = 8, 10
 Parameters = list[Tensor]
@@ -31,17 +29,17 @@ Parameters = list[Tensor]
 
 
 class Split(NamedTuple):
-    """Digits of one seed: pixels in [0, 1] minus their mean, (n, 64), and labels, (n,)."""
+    """Digits of one seed, as pixels in [0, 1] minus their mean."""
 
-    long_tailed: Tensor
+    long_tailed: Float[Tensor, "n 64"]
     """Training images; 1 / rho of the images of every rare digit."""
-    train: Tensor
+    train: Float[Tensor, "n_train 64"]
     """All training images, on which the probe is fitted."""
-    train_labels: Tensor
-    test: Tensor
-    test_labels: Tensor
-    rare: Tensor
-    """True for rare digits, bool (10,)."""
+    train_labels: Int[Tensor, " n_train"]
+    test: Float[Tensor, "n_test 64"]
+    test_labels: Int[Tensor, " n_test"]
+    rare: Bool[Tensor, " 10"]
+    """True for rare digits."""
 
 
 def split_digits(draws: str, training: Perceptron, rho: float, seed: int) -> Split:
@@ -62,7 +60,7 @@ def split_digits(draws: str, training: Perceptron, rho: float, seed: int) -> Spl
 
 
 def initial_parameters(training: Perceptron, generators: list[torch.Generator]) -> Parameters:
-    """Draw He's normal weights, one generator for each replica; biases are 0."""
+    """Draw He's normal weights, by one generator for each replica; biases are 0."""
     parameters = []
     for n_in, n_out in ((SIDE**2, training.hidden), (training.hidden, training.m)):
         weights = torch.stack([torch.randn(n_in, n_out, generator=rng) for rng in generators])
@@ -71,30 +69,27 @@ def initial_parameters(training: Perceptron, generators: list[torch.Generator]) 
     return parameters
 
 
-def embed_images(parameters: Parameters, x: Tensor) -> Tensor:
-    """Compute the activations of the neurons, (S, n, 64) -> (S, n, m)."""
+def embed_images(parameters: Parameters, x: Float[Tensor, "S n 64"]) -> Float[Tensor, "S n m"]:
+    """Compute the activations of the neurons."""
     for weights, bias in zip(parameters[::2], parameters[1::2], strict=True):
         x = torch.relu(matmul(x, weights) + bias)
     return x
 
 
-def logits(f: Tensor, tau: float) -> Tensor:
-    """Compute cosines over tau of all views with each other, (S, 2 B, m) -> (S, 2 B, 2 B).
-
-    The logit of a view with itself is -inf.
-    """
+def logits(f: Float[Tensor, "S v m"], tau: float) -> Float[Tensor, "S v v"]:
+    """Compute cosines over tau of all views with each other, -inf of a view with itself."""
     z = functional.normalize(f, dim=-1)
     is_same = torch.eye(f.shape[1], dtype=torch.bool)
     return (matmul(z, z.mT) / tau).masked_fill(is_same, -torch.inf)
 
 
-def masked_objective(f: Tensor, mask: Tensor, tau: float) -> Tensor:
+def masked_objective(
+    f: Float[Tensor, "S v m"], mask: Bool[Tensor, "S m"], tau: float
+) -> Float[Tensor, " S"]:
     """Compute an objective whose gradient is that of NT-Xent under a mask, eq. (5).
 
     The softmax weights are those of the masked neurons. It is `nt_xent` of images/nt_xent.py with
     weights, for many replicas.
-
-    f (S, 2 B, m), mask (S, m) -> (S,).
     """
     n_views = f.shape[1]
     positive = torch.arange(n_views).roll(n_views // 2)
@@ -105,11 +100,10 @@ def masked_objective(f: Tensor, mask: Tensor, tau: float) -> Tensor:
     return ((weights * dense.masked_fill(weights == 0, 0.0)).sum(-1) - attracted).mean(-1)
 
 
-def views(x: Tensor, noise: float, generators: list[torch.Generator]) -> Tensor:
-    """Draw a view of each image: a shift by up to one pixel either way, and noise.
-
-    x (S, n, 64) -> (S, n, 64).
-    """
+def views(
+    x: Float[Tensor, "S n 64"], noise: float, generators: list[torch.Generator]
+) -> Float[Tensor, "S n 64"]:
+    """Draw a view of each image: a shift by up to one pixel either way, and noise."""
     images = functional.pad(x.unflatten(-1, (SIDE, SIDE)), (1, 1, 1, 1), value=float(x.min()))
     windows = images.unfold(2, SIDE, 1).unfold(3, SIDE, 1).flatten(2, 3)
     shift = torch.stack([torch.randint(9, (x.shape[1],), generator=rng) for rng in generators])
@@ -120,41 +114,28 @@ def views(x: Tensor, noise: float, generators: list[torch.Generator]) -> Tensor:
 
 
 def train(
-    draws: str,
-    training: Perceptron,
-    rule: str,
-    splits: list[Split],
-    seeds: list[int],
+    draws: str, training: Perceptron, rule: str, splits: list[Split], seeds: list[int],
     label: str = "train",
-) -> tuple[Parameters, Tensor]:
-    """Train replicas under one rule.
+) -> tuple[Parameters, Bool[Tensor, "S m"]]:  # fmt: skip
+    """Train replicas under one rule; return their parameters and the last mask.
 
     The random streams of a seed are the same under every rule. A random mask is drawn at every
     step: neurons that are masked at every step would get a gradient at every step, and take over
     the whole embedding.
-
-    -> mask (S, m).
     """
     random = [generator(draws, seed, "training") for seed in seeds]
     parameters = [tensor.requires_grad_() for tensor in initial_parameters(training, random)]
     mask_generators = [generator(draws, seed, "random mask") for seed in seeds]
-    optimiser = torch.optim.SGD(
-        parameters, lr=training.lr, momentum=training.momentum, weight_decay=training.weight_decay
-    )
+    rates = {"momentum": training.momentum, "weight_decay": training.weight_decay}
+    optimiser = torch.optim.SGD(parameters, lr=training.lr, **rates)
     mask, mean = torch.zeros(len(seeds), training.m, dtype=torch.bool), None
     for step in progress(range(training.steps), training.steps, label):
-        optimiser.param_groups[0]["lr"] = (
-            training.lr * (1 + math.cos(math.pi * step / training.steps)) / 2
-        )
-        x = torch.stack(
-            [
-                split.long_tailed[
-                    torch.randint(len(split.long_tailed), (training.batch,), generator=rng)
-                ]
-                for split, rng in zip(splits, random, strict=True)
-            ]
-        )
-        first, second = (views(x, training.noise, random) for _ in range(2))
+        cosine = math.cos(math.pi * step / training.steps)
+        optimiser.param_groups[0]["lr"] = training.lr * (1 + cosine) / 2
+        batch = []
+        for images, rng in zip((split.long_tailed for split in splits), random, strict=True):
+            batch.append(images[torch.randint(len(images), (training.batch,), generator=rng)])
+        first, second = (views(torch.stack(batch), training.noise, random) for _ in range(2))
         f = embed_images(parameters, torch.cat([first, second], 1))
         if rule != "dense":
             moments = measure_moments(parameters, f.detach())
@@ -168,18 +149,24 @@ def train(
     return [tensor.detach() for tensor in parameters], mask
 
 
-def measure_moments(parameters: Parameters, f: Tensor) -> Moments:
+def measure_moments(parameters: Parameters, f: Float[Tensor, "S v m"]) -> Moments:
     """Return the moments of a step, of the embeddings of both views and of the weights."""
     f_x, f_y = f.chunk(2, dim=1)
     norms = parameters[2].detach().norm(dim=1)
     return batch_moments(f_x, f_y, f_x, torch.zeros(f_x.shape[:2]), norms, norms)
 
 
-def accuracy_rows(draws: str, training: Perceptron, rho: float, seeds: list[int]) -> list[dict]:
-    """Return the accuracy of a linear probe that is fitted on balanced images."""
-    splits, rows = [split_digits(draws, training, rho, seed) for seed in seeds], []
+def digits_of_selection(
+    cell: dict, seeds: list[int], label: str, draws: str, training: Perceptron
+) -> list[dict]:
+    """Return the accuracy of a linear probe on rare and frequent digits, under every rule.
+
+    The probe is fitted on balanced images.
+    """
+    rho, rows = float(cell["rho"]), []
+    splits = [split_digits(draws, training, rho, seed) for seed in seeds]
     for rule in ("dense", *training.rules):
-        parameters, mask = train(draws, training, rule, splits, seeds, f"digits rho={rho:g} {rule}")
+        parameters, mask = train(draws, training, rule, splits, seeds, f"{label} {rule}")
         for s, (seed, images) in enumerate(zip(seeds, splits, strict=True)):
             replica = [tensor[s : s + 1] for tensor in parameters]
             f_train, f_test = (
@@ -188,35 +175,13 @@ def accuracy_rows(draws: str, training: Perceptron, rho: float, seeds: list[int]
             x_train, x_test = standardise(f_train, f_test)
             probe = logistic_probe(x_train, images.train_labels, CLASSES, training.l2)
             is_right = predict(x_test, *probe) == images.test_labels
-            best = torch.stack(
-                [f_train[images.train_labels == digit].mean(0) for digit in range(CLASSES)]
-            ).argmax(0)
-            overlap = math.nan
+            by_digit = [f_train[images.train_labels == digit].mean(0) for digit in range(CLASSES)]
+            best, overlap = torch.stack(by_digit).argmax(0), math.nan
             if mask[s].any():
                 overlap = images.rare[best[mask[s]]].double().mean().item()
-            is_rare = images.rare[images.test_labels]
-            rows += [
-                {
-                    "rho": float(rho),
-                    "seed": seed,
-                    "rule": rule,
-                    "group": group,
-                    "accuracy": is_right[chosen].double().mean().item(),
-                    "overlap": overlap,
-                }
-                for group, chosen in (("tail", is_rare), ("head", ~is_rare))
-            ]
+            keys, is_rare = {"rho": rho, "seed": seed}, images.rare[images.test_labels]
+            for group, chosen in (("tail", is_rare), ("head", ~is_rare)):
+                accuracy = is_right[chosen].double().mean().item()
+                found = {"group": group, "accuracy": accuracy, "overlap": overlap}
+                rows.append(keys | {"rule": rule} | found)
     return rows
-
-
-def digits_of_selection(inputs: JobInputs, job: Job) -> list[dict]:
-    """Return the accuracies under every rule of one rho and seed block.
-
-    Inputs: none. Config: `draws`, `training`.
-    """
-    return accuracy_rows(
-        job.config_section("draws", str),
-        job.config_section("training", Perceptron),
-        job.cell["rho"],
-        job.seed_list,
-    )

@@ -1,4 +1,7 @@
-"""Published tables of the study of selection, for docs/studies/selection.md."""
+"""Published tables of the study of selection, for docs/studies/selection.md.
+
+Claims and figures read the changes from the dense training at the same seed, too.
+"""
 
 from collections.abc import Iterable
 
@@ -7,16 +10,48 @@ import pandas as pd
 
 from rarefeat.claims.claim import RANGES
 from rarefeat.statistics import UNBOUNDED, student_interval
+from rarefeat.studies.experiment import means_by
 from rarefeat.studies.selection import model_diagnostics
-from rarefeat.studies.selection.claims import MIN_REPLICAS
 from rarefeat.studies.selection.critical_frequency import AMONG
-from rarefeat.studies.selection.paired_changes import begins_first, changes_from_dense, share_of
 
+POINT = ["point", "eps_min"]
 CHANGES = ("gain", "pure_minority_neurons", "balanced_mse", "largest_norm", "majority_alignment")
 """Quantities whose change from dense at the same seed is published."""
 PARAMETERS = ("share", "lambda", "decay", "C", "L", "tau", "d", "d1", "m", "sigma_0")
 """Parameters of drawn regimes by whose thirds errors are published."""
+MIN_REPLICAS = 5
+"""Replicas with a neuron to find that an AUC needs at least."""
 ROW = ["mean", "ci_low", "ci_high", "n"]
+
+
+def changes_from_dense(table: pd.DataFrame) -> pd.DataFrame:
+    """Return quantities of every arm minus those of dense, by point, eps_min, arm and seed.
+
+    `gain` is the alignment of the rare feature minus that of the frequent ones; `largest_norm` is a
+    difference of log2.
+    """
+    wide = table.pivot(index=[*POINT, "arm", "seed"], columns="quantity", values="value")
+    wide["gain"] = wide["max_alignment"] - wide["majority_alignment"]
+    wide["largest_norm"] = np.log2(wide["largest_norm"])
+    others = wide.drop("dense", level="arm")
+    dense = wide.xs("dense", level="arm")
+    return others - dense.loc[others.index.droplevel("arm")].to_numpy()
+
+
+def begins_first(arms: pd.Series) -> pd.Series:
+    """Return whether each arm is a mask that begins at T3, the first onset above 0.
+
+    It may have a stop or masked keys.
+    """
+    onsets = arms.str.extract(r"onset=(\d+)")[0].dropna().astype(int)
+    first = onsets[onsets > 0].min() if (onsets > 0).any() else 0
+    others = arms.str.contains("alpha=|schedule=|source=|renewed=")
+    return arms.str.endswith(f"onset={first}") & ~others
+
+
+def share_of(point: str) -> str:
+    """Return the bias scale of a point as text; empty where it is not varied."""
+    return next((text.split("=")[1] for text in point.split(", ") if text.startswith("share=")), "")
 
 
 def mean_row(
@@ -27,39 +62,34 @@ def mean_row(
     return mean, low, high, n
 
 
-def scores_at_end(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Return the AUC of every score at the last step of every point, from the running mean."""
-    rows = []
-    for table in tables:
-        last = table[(table["source"] == "running") & (table["step"] == table["step"].max())]
-        for key, group in last.groupby(["point", "eps_min", "score"], sort=False):
-            rows.append((*key, *mean_row(group["auc"], RANGES["share"])))
-    return pd.DataFrame(rows, columns=["point", "eps_min", "score", *ROW])
+def last_scores(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores at the last step, from the running mean."""
+    return table[(table["source"] == "running") & (table["step"] == table["step"].max())]
+
+
+def scores_at_end(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the AUC of every score at the last step of every point."""
+    groups = last_scores(table).groupby([*POINT, "score"], sort=False)["auc"]
+    rows = [(*key, *mean_row(auc, RANGES["share"])) for key, auc in groups]
+    return pd.DataFrame(rows, columns=[*POINT, "score", *ROW])
 
 
 def scores_over_regimes(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Return median and range of the AUC of every score at the last step over regimes, by bias
-    scale.
+    """Return median and range of the AUC of every score over regimes, by bias scale.
 
     Regimes are those of d, lambda and eps_min below 1. The value of a regime is the mean over its
-    replicas with a pure neuron; regimes with fewer than MIN_REPLICAS of them are left out.
+    replicas with a pure neuron at the last step; those with fewer than MIN_REPLICAS are left out.
     """
-    rows = []
-    for table in tables:
-        last = table[
-            (table["source"] == "running")
-            & (table["step"] == table["step"].max())
-            & (table["eps_min"] < 1)
-        ]
-        means = (
-            last.groupby(["point", "eps_min", "score"], sort=False)["auc"]
-            .agg(["mean", "count"])
-            .reset_index()
-        )
-        means = means[means["count"] >= MIN_REPLICAS]
-        rows.append(means.assign(share=means["point"].map(share_of).astype(float)))
+    groups = pd.concat(
+        last_scores(table)[lambda last: last["eps_min"] < 1]
+        .groupby([*POINT, "score"], sort=False)["auc"]
+        .agg(["mean", "count"])
+        .reset_index()
+        for table in tables
+    )
+    means = groups[groups["count"] >= MIN_REPLICAS]
     return (
-        pd.concat(rows)
+        means.assign(share=means["point"].map(share_of).astype(float))
         .groupby(["score", "share"])["mean"]
         .agg(["median", "min", "max", "count"])
         .rename(columns={"count": "regimes"})
@@ -72,20 +102,12 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
     return table[~table["point"].str.startswith("regime=")].reset_index(drop=True)
 
 
-def changes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the changes of CHANGES from dense by every arm, at every point, with intervals and the
-    number of replicas that diverged.
-    """
-    rows = []
-    for (point, eps_min), group in table.groupby(["point", "eps_min"]):
-        diverged = group[group["quantity"] == "diverged"].groupby("arm")["value"].sum()
-        for arm, change in changes_from_dense(group).items():
-            rows += [
-                (point, eps_min, arm, name, *mean_row(change[name]), int(diverged[arm]))
-                for name in CHANGES
-                if name in change
-            ]
-    return pd.DataFrame(rows, columns=["point", "eps_min", "arm", "quantity", *ROW, "diverged"])
+def changes(table: pd.DataFrame, names: Iterable[str] = CHANGES) -> pd.DataFrame:
+    """Return mean changes from dense by arm and point, with the number of diverged replicas."""
+    wide = changes_from_dense(table).reset_index()
+    means = means_by(wide, [*POINT, "arm"], [name for name in names if name in wide])
+    diverged = table[table["quantity"] == "diverged"].groupby([*POINT, "arm"])["value"].sum()
+    return means.join(diverged.astype(int).rename("diverged"), on=[*POINT, "arm"])
 
 
 def masks(table: pd.DataFrame) -> pd.DataFrame:
@@ -100,8 +122,7 @@ def helped(table: pd.DataFrame) -> pd.DataFrame:
     Means over all eps_min: the change of the alignment of frequent features, the fraction of
     silent neurons, and the number of neurons that were re-initialised.
     """
-    rows = changes(table)
-    cost = rows[rows["quantity"] == "majority_alignment"].groupby(["point", "arm"])["mean"].mean()
+    cost = changes(table, ["majority_alignment"]).groupby(["point", "arm"])["mean"].mean()
     quantities = table[table["quantity"].isin(["silent_share", "revivals", "diverged"])]
     wide = quantities.pivot_table(
         index=["point", "arm"], columns="quantity", values="value", aggfunc="mean"
@@ -109,35 +130,34 @@ def helped(table: pd.DataFrame) -> pd.DataFrame:
     return wide.join(cost.rename("majority_change")).reset_index()
 
 
+def acting(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the change of the largest cosine to the rare feature by masks that act early.
+
+    They act from the first step on, or from T1.
+    """
+    return changes(table, ["max_alignment"])[[*POINT, "arm", *ROW]]
+
+
 def law_constants(table: pd.DataFrame) -> pd.DataFrame:
     """Return the fitted constants of the model, with numbers of regimes and replicas."""
     fit = table[table["study"].str.contains("fit")]
     centre, steepness = table[["centre", "steepness"]].iloc[0]
-    return pd.DataFrame(
-        {
-            "kappa": [np.exp(centre)],
-            "gamma": steepness,
-            "regimes": len(fit),
-            "replicas": fit["n"].sum(),
-        }
-    )
+    row = {"kappa": np.exp(centre), "gamma": steepness, "regimes": len(fit)}
+    return pd.DataFrame([row | {"replicas": fit["n"].sum()}])
 
 
 def law_errors(table: pd.DataFrame) -> pd.DataFrame:
-    """Return errors of the model in the drawn regimes of the test, all of them and each third of
-    each parameter.
-    """
+    """Return errors of the model in all drawn regimes of the test, and by third of a parameter."""
     test = table[table["study"].str.contains("test")]
     rows = [("all", "", *error_row(test))]
     for name in PARAMETERS:
         if test[name].nunique() > 2:
             rank = test[name].rank(method="first") / len(test)
-            thirds = {
-                "lower": rank <= 1 / 3,
-                "middle": (rank > 1 / 3) & (rank <= 2 / 3),
-                "upper": rank > 2 / 3,
-            }
-            rows += [(name, third, *error_row(test[chosen])) for third, chosen in thirds.items()]
+            thirds = np.select([rank <= 1 / 3, rank <= 2 / 3], ["lower", "middle"], "upper")
+            rows += [
+                (name, third, *error_row(test[thirds == third]))
+                for third in ("lower", "middle", "upper")
+            ]
     columns = ["parameter", "third", "regimes", "no_step"]
     for quantity in ("error", "bias", "auc", "calibration"):
         columns += [quantity, f"{quantity}_low", f"{quantity}_high"]
@@ -145,22 +165,18 @@ def law_errors(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def error_row(regimes: pd.DataFrame) -> tuple:
-    """Return numbers of regimes, and error, bias, AUC and calibration with their intervals.
-
-    The second number is that of the regimes without a critical frequency among the eps_min.
+    """Return the row of some regimes: their number, how many have no critical frequency among the
+    eps_min, and error, bias, AUC and calibration with intervals.
     """
-    error = (regimes["predicted"] - regimes["step"])[regimes["place"] == AMONG]
+    among = regimes["place"] == AMONG
+    error = (regimes["predicted"] - regimes["step"])[among]
     rows = (
         mean_row(error.abs(), RANGES["count"]),
         mean_row(error),
         mean_row(regimes["auc"].dropna(), RANGES["share"]),
         mean_row(regimes["probability"] - regimes["learned"]),
     )
-    return (
-        len(regimes),
-        int((regimes["place"] != AMONG).sum()),
-        *(number for row in rows for number in row[:3]),
-    )
+    return len(regimes), int((~among).sum()), *(number for row in rows for number in row[:3])
 
 
 def law_beside_ridge(table: pd.DataFrame) -> pd.DataFrame:
@@ -169,54 +185,29 @@ def law_beside_ridge(table: pd.DataFrame) -> pd.DataFrame:
     The regression is fitted on the regimes that the model was fitted on, and on all other regimes
     of the test.
     """
-    is_test = table["study"].str.contains("test")
-    fit, test = table[~is_test], table[is_test & table["step"].notna()]
-    others = [
-        model_diagnostics.ridge(test.drop(index), test.loc[[index]])[0] for index in test.index
-    ]
+    is_test, has_step = table["study"].str.contains("test"), table["step"].notna()
+    fit, test = table[~is_test & has_step], table[is_test & has_step]
+    ridge = model_diagnostics.ridge
+    others = np.array([ridge(test.drop(index), test.loc[[index]])[0] for index in test.index])
     error = (test["predicted"] - test["step"]).abs()
     rows = [
         (regimes, *mean_row(error - np.abs(baseline - test["step"])))
-        for regimes, baseline in (
-            (int(fit["step"].notna().sum()), model_diagnostics.ridge(fit, test)),
-            (len(test) - 1, np.array(others)),
-        )
+        for regimes, baseline in ((len(fit), ridge(fit, test)), (len(test) - 1, others))
     ]
     return pd.DataFrame(rows, columns=["regimes", *ROW])
 
 
-def acting(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the change of the largest cosine to the rare feature by masks that act early.
-
-    They act from the first step on, or from T1.
-    """
-    rows = (
-        (point, eps_min, arm, *mean_row(change["max_alignment"]))
-        for (point, eps_min), group in table.groupby(["point", "eps_min"])
-        for arm, change in changes_from_dense(group).items()
-    )
-    return pd.DataFrame(rows, columns=["point", "eps_min", "arm", *ROW])
-
-
 def digits_changes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the change of the accuracy on digits from dense at the same seed.
-
-    A row for each rule, rho, seed and group, rare or frequent digits.
-    """
+    """Return the change of the accuracy from dense by each rule, rho, group of digits and seed."""
     wide = table.pivot(index=["rho", "group", "seed"], columns="rule", values="accuracy")
-    return (
-        wide.drop(columns="dense")
-        .sub(wide["dense"], axis=0)
-        .melt(var_name="rule", ignore_index=False)
-        .reset_index()
-    )
+    rows = wide.drop(columns="dense").sub(wide["dense"], axis=0)
+    return rows.melt(var_name="rule", ignore_index=False).reset_index()
 
 
 def digits(table: pd.DataFrame) -> pd.DataFrame:
     """Return the means of `digits_changes` over seeds with their intervals."""
-    groups = digits_changes(table).groupby(["rho", "group", "rule"])["value"]
-    rows = [(rho, rule, group, *mean_row(values)) for (rho, group, rule), values in groups]
-    return pd.DataFrame(rows, columns=["rho", "rule", "group", *ROW])
+    means = means_by(digits_changes(table), ["rho", "group", "rule"], ["value"])
+    return means[["rho", "rule", "group", *ROW]]
 
 
 TABLES = {

@@ -16,6 +16,7 @@ from rarefeat.figures.labels import (
     seeds_of,
 )
 from rarefeat.figures.panels import (
+    ESTIMATED,
     add_legend,
     draw_zero_line,
     finish_figure,
@@ -35,11 +36,10 @@ from rarefeat.figures.style import (
     sequential_styles,
 )
 from rarefeat.studies.selection.config import Selection
-from rarefeat.studies.selection.critical_frequency import AMONG
-from rarefeat.studies.selection.doc_tables import digits_changes, masks
-from rarefeat.studies.selection.paired_changes import share_of
-from rarefeat.workflow.run.job import Job
+from rarefeat.studies.selection.critical_frequency import AMONG, BELOW
+from rarefeat.studies.selection.doc_tables import digits_changes, masks, share_of
 
+Tables = Mapping[str, pd.DataFrame]
 HELP_NAMES = {
     "dense": "as trained",
     "dense-threshold=rate": "bias by rate",
@@ -77,11 +77,10 @@ def select_point(table: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["eps_min"] == rows["eps_min"].max()]
 
 
-def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw what every mask changes of the rare feature's lead at one point, and how many trainings
-    diverge, a row for each rule.
+def selection_interventions(tables: Tables) -> Figure:
+    """Draw what each mask changes of the rare feature's lead at one point, and who diverges.
 
-    Inputs: one table `STUDY_selection`, or the published means. Config: none.
+    The table has replicas, or the published means.
     """
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)
@@ -95,13 +94,16 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
     )
     plain = rows[rows["kind"] == "mask"].sort_values("mean", ascending=False)
     order = list(dict.fromkeys([*plain["place"], *rows["place"]]))
-    figure, ((left, right),) = panels(
-        1, 2, 1.0 + 0.3 * len(order), sharey=True, width_ratios=[2, 1]
-    )
-    plot_points(
-        left, rows, "value", "place", MASK_STYLES, series_column="kind", order=order,
-        horizontal=True, dodge=0.6,
-    )  # fmt: skip
+    height = 1.0 + 0.3 * len(order)
+    figure, ((left, right),) = panels(1, 2, height, sharey=True, width_ratios=[2, 1])
+    shares = rows.drop(columns=ESTIMATED).rename(columns={"share": "value"})
+    for ax, table in ((left, rows), (right, shares)):
+        plot_points(
+            ax, table, "value", "place", MASK_STYLES, series_column="kind", order=order,
+            horizontal=True, dodge=0.6,
+        )  # fmt: skip
+        for row in range(1, len(order)):
+            ax.axhline(row - 0.5, color=GREY, lw=0.3)
     draw_zero_line(left, vertical=True)
     # What ruins a training is a hundred times as large as any other change: a number.
     usual = rows.loc[rows["kind"] != "keys masked too", ["ci_low", "ci_high"]]
@@ -115,53 +117,31 @@ def selection_interventions(tables: Mapping[str, pd.DataFrame], job: Job) -> Fig
         )  # fmt: skip
     if reach > 0:
         left.set_xlim(-reach, reach)
-    ends = ["mean", "ci_low", "ci_high"]
-    shares = rows.drop(columns=ends).rename(columns={"share": "value"})
-    plot_points(
-        right, shares, "value", "place", MASK_STYLES, series_column="kind", order=order,
-        horizontal=True, dodge=0.6,
-    )  # fmt: skip
     left.set_xlabel(LEAD)
-    figure.suptitle("What masks change of the rare feature, beside the others", fontsize="medium")
     right.set(xlabel="trainings that diverge", xlim=(-0.04, 1.04))
     right.xaxis.set_major_formatter(PercentFormatter(1))
-    for ax in (left, right):
-        for row in range(1, len(order)):
-            ax.axhline(row - 0.5, color=GREY, lw=0.3)
-    shown = {
-        kind: style.without_line for kind, style in MASK_STYLES.items() if kind in set(rows["kind"])
+    figure.suptitle("What masks change of the rare feature, beside the others", fontsize="medium")
+    drawn = {
+        kind: MASK_STYLES[kind].without_line for kind in MASK_STYLES if kind in {*rows["kind"]}
     }
-    add_legend(figure, shown, f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}")
+    add_legend(figure, drawn, f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}")
     return figure
 
 
-def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
-    """Draw the critical frequency by arm and point; arrows where it lies beyond the eps_min.
-
-    Inputs: `selection_steps`. Config: `selection`.
-    """
-    studies = job.config_section("selection", Selection).studies_with_role("help")
+def selection_steps(tables: Tables, selection: Selection) -> Figure:
+    """Draw the critical frequency by arm and point; arrows where it lies beyond the eps_min."""
     table = tables["selection_steps"]
-    table = table[table["study"].isin(studies)]
+    table = table[table["study"].isin(selection.studies_with_role("help"))]
     names = {arm: name_of(arm) for arm in dict.fromkeys(table["arm"])}
     table = table.assign(arm=table["arm"].map(names)).rename(columns={"step": "mean"})
     styles = sequential_styles(sorted(table["point"].unique()))
-    figure, axes = panels(1, 1, 1.0 + 0.22 * len(names))
-    ax = axes[0, 0]
-    order = list(names.values())
+    figure, ((ax,),) = panels(height=1.0 + 0.22 * len(names))
     plot_points(
-        ax,
-        table,
-        "value",
-        "arm",
-        styles,
-        series_column="point",
-        order=order,
-        horizontal=True,
-        dodge=0,
-    )
+        ax, table, "value", "arm", styles, series_column="point", order=list(names.values()),
+        horizontal=True, dodge=0,
+    )  # fmt: skip
     for (point, side), rows in table[table["place"] != AMONG].groupby(["point", "place"]):
-        x, marker = (0.0, "<") if side == "below" else (1.02, ">")
+        x, marker = (0.0, "<") if side == BELOW else (1.02, ">")
         colour = styles[point].colour
         ax.plot([x] * len(rows), rows["arm"], ls="none", marker=marker, color=colour)
     ax.set(
@@ -172,19 +152,14 @@ def selection_steps(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     entries = {
         f"bias scale {share_of(point)}": style.without_line for point, style in styles.items()
     }
-    return finish_figure(
-        figure,
-        (),
-        entries,
-        f"{INTERVALS.replace('mean', 'critical frequency')}, {n_of(*table['n'])}",
-    )
+    note = f"{INTERVALS.replace('mean', 'critical frequency')}, {n_of(*table['n'])}"
+    return finish_figure(figure, (), entries, note)
 
 
-def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+def selection_law(tables: Tables) -> Figure:
     """Draw predicted against measured critical frequencies, and outcomes against probabilities.
 
-    Regimes without a critical frequency among the eps_min are left out. Inputs: `selection_law`,
-    `selection_fate`. Config: none.
+    Regimes without a critical frequency among the eps_min are left out.
     """
     law, outcomes = tables["selection_law"], tables["selection_fate"]
     names = sorted(set(law["study"]))
@@ -201,10 +176,8 @@ def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     replicas = replicas.assign(bin=(bins + 0.5) / 10)
     by_regime = replicas.groupby(["bin", "point"])["learned"].mean().reset_index()
     plot_points(right, by_regime, "bin", "learned", STYLES[2], bounds=(0, 1))
-    right.set(
-        xlabel="predicted probability", ylabel="fraction that learned",
-        xlim=(0, 1), ylim=(-0.02, 1.02),
-    )  # fmt: skip
+    right.set(xlabel="predicted probability", ylabel="fraction that learned")
+    right.set(xlim=(0, 1), ylim=(-0.02, 1.02))
     for ax in (left, right):
         ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
     entries = {f"regimes of the {display_name(name)}": look for name, look in of_study.items()}
@@ -240,10 +213,10 @@ def law_errors_by_third(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+def selection_digits(tables: Tables) -> Figure:
     """Draw the changes of the accuracies on rare and frequent digits by every rule.
 
-    Inputs: `selection_digits`, or the published means. Config: none.
+    The table has replicas, or the published means.
     """
     (table,) = tables.values()
     rows = digits_changes(table) if "seed" in table else table
@@ -252,36 +225,26 @@ def selection_digits(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     # The change by a mask that ruins the training is a hundred times that of others: a number.
     ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
     rhos = sorted(rows["rho"].unique())
-    figure, axes = panels(
-        1, len(rhos), 2.4, PAGE if len(rhos) > 1 else COLUMN, sharey=True, sharex=True
-    )
+    width = PAGE if len(rhos) > 1 else COLUMN
+    figure, axes = panels(1, len(rhos), 2.4, width, sharey=True, sharex=True)
     styles = {"tail": SeriesStyle(RARE, "s"), "head": SeriesStyle(FREQUENT, "D", filled=False)}
     styles = {group: style.without_line for group, style in styles.items()}
     text = "$\\leftarrow$ rare ${tail:.2f}$, frequent ${head:.2f}$"
-    order = list(names.values())
     for ax, rho in zip(axes[0], rhos, strict=True):
         far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
         near = rows[(rows["rho"] == rho) & ~rows["rule"].isin(far.index)]
         near = near.assign(rule=near["rule"].map(names))
         plot_points(
-            ax,
-            near,
-            "value",
-            "rule",
-            styles,
-            series_column="group",
-            order=order,
-            horizontal=True,
-            dodge=0.3,
-        )
+            ax, near, "value", "rule", styles, series_column="group", order=list(names.values()),
+            horizontal=True, dodge=0.3,
+        )  # fmt: skip
         draw_zero_line(ax, vertical=True)
         ax.locator_params(axis="x", nbins=5)
         options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
         for rule, change in far.iterrows():
             ax.text(0.02, list(names).index(rule), text.format(**change), **options)
         ax.set(title=rf"imbalance $\rho$ = {rho:g}", xlabel="change of the accuracy")
-    figure.suptitle("Change of the accuracy by each mask, on rare and on frequent digits")
+    figure.suptitle("Change of the accuracy by each mask")
     entries = {"rare digits": styles["tail"], "frequent digits": styles["head"]}
-    return finish_figure(
-        figure, (), entries, f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}"
-    )
+    note = f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}"
+    return finish_figure(figure, (), entries, note)

@@ -1,11 +1,11 @@
-"""Stage of the study of selection: quantities of every arm, and dense scores."""
+"""Measurements of every arm of a sweep at T, and of the scores of the dense arm on the way."""
 
 import pandas as pd
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.model.divergence import diverged
-from rarefeat.model.encoder import attend, embed, pre_activations
 from rarefeat.model.linear_probe import linear_probe
 from rarefeat.model.neurons import absolute_cosines, alignment_metrics, minority_overlap
 from rarefeat.model.randomness import generator
@@ -14,46 +14,38 @@ from rarefeat.model.sparse_coding import aggregated_sign, latent_pairs, regressi
 from rarefeat.model.theory import activation_probability
 from rarefeat.model.thresholds import HALF_LEARNED, PURE_COSINE
 from rarefeat.stages.critical_frequency import TrainingPoint
-from rarefeat.studies.selection.config import SCORES, Intervention, LatinHypercube, point_of
-from rarefeat.studies.selection.regimes import point
+from rarefeat.stages.probe import embed_pairs
+from rarefeat.studies.selection.config import SCORES, Intervention, LatinHypercube
+from rarefeat.studies.selection.regimes import point_of, training_point
 from rarefeat.studies.selection.scores import compute_score, evaluate_score
 from rarefeat.studies.selection.training import ArmReplicas, ScoredState, train
 from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.model import Data, Training
-from rarefeat.workflow.run.job import Job
-from rarefeat.workflow.run.job_inputs import JobInputs
 
-CHUNK = 500
-"""Samples that are embedded at once."""
-NUMBER_TYPES = {"seed": "int64", "arm": "str", "quantity": "str", "value": "float64"}
 SCORE_TYPES = {
-    "seed": "int64",
-    "step": "int64",
-    "score": "str",
-    "source": "str",
-    "wanted": "int64",
-    "auc": "float64",
-    "precision": "float64",
-}
+    "seed": "int64", "step": "int64", "score": "str", "source": "str", "wanted": "int64",
+    "auc": "float64", "precision": "float64",
+}  # fmt: skip
+"""Columns of the evaluations of scores, of which a sweep without scored steps has no rows."""
 
 
 def quantities(
-    training_point: TrainingPoint, replicas: ArmReplicas, dictionary: Tensor, patience: int
-) -> dict[str, Tensor]:
-    """Compute the quantities of one arm at T.
-
-    dictionary (S, p, d) -> (S,).
-    """
-    minority, state = len(training_point.data.minority), replicas.state
-    weights, K = state.weights, training_point.training.K
+    point: TrainingPoint,
+    replicas: ArmReplicas,
+    dictionary: Float[Tensor, "S p d"],
+    patience: int,
+) -> dict[str, Float[Tensor, " S"]]:
+    """Compute the quantities of one arm at T; declaration.py says what each is."""
+    minority, state, weights = len(point.data.minority), replicas.state, replicas.state.weights
     metrics = alignment_metrics(weights, dictionary, minority)
     names = ("max_alignment", "majority_alignment", "pure_minority_neurons", "feature_share")
     rare = absolute_cosines(weights, dictionary)[..., -minority:].amax((1, 2))
+    has_diverged = state.diverged | diverged(replicas.loss, point.training.K, weights)
     return {name: metrics[name] for name in names} | {
         "learned": (rare >= HALF_LEARNED).double(),
         "largest_norm": weights.norm(dim=-1).amax(-1),
         "loss": replicas.loss,
-        "diverged": (state.diverged | diverged(replicas.loss, K, weights)).double(),
+        "diverged": has_diverged.double(),
         "silent_share": (replicas.idle >= patience).double().mean(-1),
         "revivals": replicas.revivals,
         "pruned_neurons": replicas.chosen.double().sum(-1),
@@ -66,48 +58,37 @@ def quantities(
 
 
 def balanced_errors(
-    draws: str, training_point: TrainingPoint, replicas: dict[str, ArmReplicas], seeds: list[int]
+    draws: str, point: TrainingPoint, replicas: dict[str, ArmReplicas], seeds: list[int]
 ) -> dict[str, list[float]]:
-    """Compute the test error of a linear head on data with equally frequent features."""
-    data = training_point.data
-    probabilities = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
+    """Compute the test error of a linear head on data with equally frequent features.
+
+    Streams: probe, test, probe noise, test noise.
+    """
+    data = point.data
+    chance = activation_probability(torch.ones(data.d, dtype=torch.float64), data.C)
     errors: dict[str, list[float]] = {label: [] for label in replicas}
-    for index, seed in enumerate(seeds):
-        simulator = make_simulator(
-            "reduced", draws, data.d, data.d1, training_point.training.m, [seed]
-        )
-        networks = [
-            (arm.state.weights[index : index + 1], arm.state.bias[index : index + 1])
-            for arm in replicas.values()
-        ]
-        w_star, samples = regression_target(draws, seed, data.d), []
+    for s, seed in enumerate(seeds):
+        simulator = make_simulator("reduced", draws, data.d, data.d1, point.training.m, [seed])
+        networks = [(arm.state.weights[[s]], arm.state.bias[[s]]) for arm in replicas.values()]
+        target, samples = regression_target(draws, seed, data.d), []
         for n, purpose in ((data.probe_pairs, "probe"), (data.test_pairs, "test")):
-            rng = generator(draws, seed, purpose)
-            z = latent_pairs(n, data.L, probabilities, rng)[:, 0]
-            noise = generator(draws, seed, f"{purpose} noise")
-            embeddings: list[list[Tensor]] = [[] for _ in networks]
-            for chunk in z.split(CHUNK):
-                tokens = simulator.sample_tokens(chunk[None].float(), training_point.sigma, [noise])
-                attended = attend(tokens, training_point.scale)
-                for chunks, (weights, bias) in zip(embeddings, networks, strict=True):
-                    chunks.append(embed(pre_activations(attended, weights), bias)[0])
-            labels = aggregated_sign(z).float() @ w_star
-            samples.append(([torch.cat(chunks) for chunks in embeddings], labels))
-        (fit_embeddings, fit_labels), (test_embeddings, test_labels) = samples
-        for values, f_fit, f_test in zip(
-            errors.values(), fit_embeddings, test_embeddings, strict=True
-        ):
-            values.append(linear_probe(f_fit, fit_labels, f_test, test_labels)[0])
+            z = latent_pairs(n, data.L, chance, generator(draws, seed, purpose))[:, :1]
+            noise = [generator(draws, seed, f"{purpose} noise")]
+            views = embed_pairs(z, z, simulator, networks, point.sigma, point.scale, noise)
+            labels = aggregated_sign(z[:, 0]).float() @ target
+            samples.append([(view["balanced"][:, 0], labels) for view in views])
+        for values, fit, test in zip(errors.values(), *samples, strict=True):
+            values.append(linear_probe(*fit, *test)[0])
     return errors
 
 
 def evaluate_scores(
-    states: list[ScoredState], draw: Tensor, dictionary: Tensor, seeds: list[int]
-) -> list[dict]:
-    """Evaluate how every score finds the neurons that are pure in the rare feature.
-
-    draw (S, m), dictionary (S, p, d).
-    """
+    states: list[ScoredState],
+    draw: Float[Tensor, "S m"],
+    dictionary: Float[Tensor, "S p d"],
+    seeds: list[int],
+) -> list[tuple]:
+    """Return how every score finds the neurons pure in the rare feature, rows of SCORE_TYPES."""
     rows = []
     for state in states:
         is_target = absolute_cosines(state.weights, dictionary)[..., -1] > PURE_COSINE
@@ -115,76 +96,35 @@ def evaluate_scores(
             for source in ("batch", "running"):
                 values = compute_score(name, getattr(state, source), draw)
                 for s, seed in enumerate(seeds):
-                    auc, precision = evaluate_score(values[s], is_target[s])
-                    rows.append(
-                        {
-                            "seed": seed,
-                            "step": state.step,
-                            "score": name,
-                            "source": source,
-                            "wanted": int(is_target[s].sum()),
-                            "auc": auc,
-                            "precision": precision,
-                        }
-                    )
+                    found = evaluate_score(values[s], is_target[s])
+                    rows.append((seed, state.step, name, source, int(is_target[s].sum()), *found))
     return rows
 
 
-def measure(job: Job) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Train the arms of a cell; return their quantities and the evaluations of the scores.
-
-    The second table is empty where no step is scored.
-    """
-    hypercube = (
-        job.config_section("drawn", LatinHypercube | None) if job.config.get("drawn") else None
-    )
-    sigma = job.config_section("sigma", float) if "sigma" in job.config else 0.0
-    data, training = job.config_section("data", Data), job.config_section("training", Training)
-    training_point = point(data, training, sigma, hypercube, job.cell_object)
-    data, training = training_point.data, training_point.training
-    draws, arms = job.config_section("draws", str), job.config_section("arms", list[Intervention])
-    memory, patience = (job.config_section(name, int) for name in ("memory", "patience"))
-    scored = job.config.get("scored", [])
-    number_rows, score_rows = [], []
+def measure_selection(
+    cell: dict, seeds: list[int], label: str, draws: str, data: Data, training: Training,
+    sigma: float, hypercube: LatinHypercube | None, arms: list[Intervention], scored: list[int],
+    memory: int, patience: int, probed: bool,
+) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
+    """Train the arms of a cell; return their quantities, and the evaluations of the scores."""
+    point = training_point(data, training, sigma, hypercube, cell)
+    data, training = point.data, point.training
+    rows, score_rows = [], []
     size = replicas_per_batch(training.K, data.L, min(data.d1, data.d + training.m))
-    for first in range(0, len(job.seed_list), size):
-        seeds = job.seed_list[first : first + size]
-        label = f"{job.study}/{job.cell_object.path} from seed {seeds[0]}"
-        replicas, states, draw = train(
-            draws, training_point, arms, scored, memory, patience, seeds, label
-        )
-        simulator = make_simulator("reduced", draws, data.d, data.d1, training.m, seeds)
-        errors = (
-            balanced_errors(draws, training_point, replicas, seeds)
-            if job.config.get("probed")
-            else {}
-        )
-        for arm, own_replicas in replicas.items():
-            values_of = {
-                name: values.tolist()
-                for name, values in quantities(
-                    training_point, own_replicas, simulator.dictionary, patience
-                ).items()
-            }
-            if errors:
-                values_of["balanced_mse"] = errors[arm]
-            number_rows += [
+    for some in (seeds[first : first + size] for first in range(0, len(seeds), size)):
+        replicas, states, draw = train(draws, point, arms, scored, memory, patience, some, label)
+        simulator = make_simulator("reduced", draws, data.d, data.d1, training.m, some)
+        errors = balanced_errors(draws, point, replicas, some) if probed else {}
+        for arm, of_arm in replicas.items():
+            measured = quantities(point, of_arm, simulator.dictionary, patience)
+            values = {name: value.tolist() for name, value in measured.items()}
+            values |= {"balanced_mse": errors[arm]} if probed else {}
+            rows += [
                 {"seed": seed, "arm": arm, "quantity": name, "value": value}
-                for name, values in values_of.items()
-                for seed, value in zip(seeds, values, strict=True)
+                for name, of_seeds in values.items()
+                for seed, value in zip(some, of_seeds, strict=True)
             ]
-        score_rows += evaluate_scores(states, draw, simulator.dictionary, seeds)
-    numbers = pd.DataFrame(number_rows, columns=list(NUMBER_TYPES)).astype(NUMBER_TYPES)
-    return numbers, pd.DataFrame(score_rows, columns=list(SCORE_TYPES)).astype(SCORE_TYPES)
-
-
-def measure_selection(inputs: JobInputs, job: Job) -> tuple[pd.DataFrame, ...]:
-    """Return quantities and evaluations of scores of a cell, with its point and eps_min.
-
-    Inputs: none. Config: `draws`, `data`, `training`, `sigma`, `drawn`, `arms`, `scored`,
-    `memory`, `patience`, `probed`.
-    """
-    return tuple(
-        table.assign(point=point_of(job.cell_object), eps_min=float(job.cell["eps_min"]))
-        for table in measure(job)
-    )
+        score_rows += evaluate_scores(states, draw, simulator.dictionary, some)
+    scores = pd.DataFrame(score_rows, columns=list(SCORE_TYPES)).astype(SCORE_TYPES)
+    keys = {"point": point_of(cell), "eps_min": float(cell["eps_min"])}
+    return pd.DataFrame(rows).assign(**keys), scores.assign(**keys)

@@ -29,15 +29,13 @@ def jackknife(statistic: Callable[[list], float], items: list) -> Estimate:
     NaN where the statistic is not defined for one regime left out.
     """
     n = len(items)
-    value = statistic(items)
     others = np.array([statistic(items[:i] + items[i + 1 :]) for i in range(n)])
-    return Estimate(
-        value, float(np.sqrt((n - 1) / n * ((others - others.mean()) ** 2).sum())), n - 1, n
-    )
+    error = np.sqrt((n - 1) / n * ((others - others.mean()) ** 2).sum())
+    return Estimate(statistic(items), float(error), n - 1, n)
 
 
 def coordinates(table: pd.DataFrame, reference: pd.DataFrame) -> np.ndarray:
-    """Return the nine coordinates of each regime, standardised by a reference, (n, 9)."""
+    """Return the coordinates of each regime, (n, 9), standardised by those of a reference."""
 
     def raw(regimes: pd.DataFrame) -> np.ndarray:
         return np.column_stack(
@@ -72,10 +70,7 @@ def explained(table: pd.DataFrame) -> Estimate:
 
 
 def ridge(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
-    """Predict critical frequencies by ridge regression on the nine coordinates.
-
-    -> (n,).
-    """
+    """Predict critical frequencies of a test by ridge regression on the nine coordinates."""
     fit = fit[fit["step"].notna()]
     x, mean = coordinates(fit, fit), fit["step"].mean()
     slopes = np.linalg.solve(
@@ -86,13 +81,9 @@ def ridge(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
 
 def replicas(outcomes: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return clipped probabilities and learning outcomes of the replicas, by regime."""
-    return [
-        (
-            group["probability"].clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY).to_numpy(),
-            group["learned"].to_numpy(),
-        )
-        for _, group in outcomes.groupby("point", sort=False)
-    ]
+    clipped = outcomes["probability"].clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    groups = outcomes.assign(probability=clipped).groupby("point", sort=False)
+    return [(group["probability"].to_numpy(), group["learned"].to_numpy()) for _, group in groups]
 
 
 def calibration_slope(outcomes: pd.DataFrame) -> Estimate:
@@ -102,15 +93,14 @@ def calibration_slope(outcomes: pd.DataFrame) -> Estimate:
     """
 
     def slope(regimes: list) -> float:
-        x = logit(np.concatenate([p for p, _ in regimes]))
-        y = np.concatenate([true for _, true in regimes])
+        x, y = (np.concatenate(columns) for columns in zip(*regimes, strict=True))
+        x = logit(x)
 
         def loss(line: np.ndarray) -> tuple[float, np.ndarray]:
             z = line[0] + line[1] * x
             residual = 1 / (1 + np.exp(-z)) - y
-            return float((np.logaddexp(0, z) - y * z).mean()), np.array(
-                [residual.mean(), (residual * x).mean()]
-            )
+            gradient = np.array([residual.mean(), (residual * x).mean()])
+            return float((np.logaddexp(0, z) - y * z).mean()), gradient
 
         return float(minimize(loss, np.array([0.0, 1.0]), jac=True, method="BFGS").x[1])
 
@@ -118,20 +108,20 @@ def calibration_slope(outcomes: pd.DataFrame) -> Estimate:
 
 
 def excess_loss(outcomes: pd.DataFrame) -> np.ndarray:
-    """Compute the mean log-loss of each regime beyond that if calibrated, (n_regimes,)."""
-    excess = []
-    for p, true in replicas(outcomes):
-        excess.append(
+    """Compute the mean log-loss of each regime beyond that if calibrated."""
+    return np.array(
+        [
             -(true * np.log(p) + (1 - true) * np.log(1 - p)).mean()
             + (p * np.log(p) + (1 - p) * np.log(1 - p)).mean()
-        )
-    return np.array(excess)
+            for p, true in replicas(outcomes)
+        ]
+    )
 
 
 def auc_within(outcomes: pd.DataFrame) -> np.ndarray:
     """Compute the AUC of the margin over pairs of replicas at one eps_min, by regime.
 
-    Ties count half; NaN for a regime without a pair of different outcomes. Shape (n_regimes,).
+    Ties count half; NaN for a regime without a pair of different outcomes.
     """
     aucs = []
     for _, regime in outcomes.groupby("point", sort=False):

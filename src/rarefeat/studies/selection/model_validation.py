@@ -8,53 +8,44 @@ import torch
 
 from rarefeat.model.logistic_fit import LogisticFit, fit_logistic
 from rarefeat.stages import critical_frequency
-from rarefeat.studies.selection.config import InterventionSweep, point_of
-from rarefeat.studies.selection.critical_frequency import (
-    estimate_critical_frequency,
-    learned_matrix,
-)
-from rarefeat.studies.selection.regimes import point
-from rarefeat.studies.selection.tables import SELECTION_FATE, SELECTION_LAW
-from rarefeat.workflow.files.schema import validate_sorted
-from rarefeat.workflow.run.job import Job
+from rarefeat.stages.critical_frequency import InitialProjections, TrainingPoint
+from rarefeat.studies.selection.config import InterventionSweep
+from rarefeat.studies.selection.critical_frequency import estimate_critical_frequency
+from rarefeat.studies.selection.regimes import point_of, training_point
+
+Regimes = dict[str, tuple[TrainingPoint, InitialProjections]]
+"""By point: hyper-parameters, of which eps_min is not read, and the initial projections."""
 
 
 def replica_margins(
     name: str, sweep: InterventionSweep, table: pd.DataFrame
-) -> tuple[pd.DataFrame, dict[str, critical_frequency.TrainingPoint]]:
-    """Return the outcome of every dense replica with its log margin, and the training points."""
+) -> tuple[pd.DataFrame, Regimes]:
+    """Return the outcome of every dense replica with its log margin, and the regimes."""
     seeds = list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
     dense = table[table["arm"] == "dense"].pivot(
         index=["point", "eps_min", "seed"], columns="quantity", values="value"
     )
-    points, starts, rows = {}, {}, []
+    regimes, rows = {}, []
     for cell in sweep.cells():
-        training_point = point(sweep.data, sweep.training, sweep.sigma, sweep.hypercube, cell)
-        key = point_of(cell)
-        if key not in points:
-            points[key] = training_point
-            starts[key] = critical_frequency.draw_initial_projections(
-                sweep.draws, training_point, seeds
-            )
-        replicas = dense.loc[(key, training_point.eps_min)].reindex(seeds)
-        threshold = training_point.threshold
-        rows.append(
-            pd.DataFrame(
-                {
-                    "study": name,
-                    "point": key,
-                    "eps_min": training_point.eps_min,
-                    "seed": seeds,
-                    "learned": replicas["learned"].to_numpy(),
-                    "diverged": replicas["diverged"].to_numpy(),
-                    "margin": critical_frequency.log_margin(starts[key], training_point).numpy(),
-                    "ratio_at_T1": replicas["cosine_at_T1"].to_numpy() / threshold
-                    if threshold
-                    else np.nan,
-                }
-            )
-        )
-    return pd.concat(rows, ignore_index=True), points
+        at = training_point(sweep.data, sweep.training, sweep.sigma, sweep.hypercube, cell.values)
+        key = point_of(cell.values)
+        if key not in regimes:
+            draw = critical_frequency.draw_initial_projections
+            regimes[key] = at, draw(sweep.draws, at, seeds)
+        replicas = dense.loc[(key, at.eps_min)].reindex(seeds)
+        cosine = replicas["cosine_at_T1"].to_numpy()
+        columns = {
+            "study": name,
+            "point": key,
+            "eps_min": at.eps_min,
+            "seed": seeds,
+            "learned": replicas["learned"].to_numpy(),
+            "diverged": replicas["diverged"].to_numpy(),
+            "margin": critical_frequency.log_margin(regimes[key][1], at).numpy(),
+            "ratio_at_T1": cosine / at.threshold if at.threshold else np.nan,
+        }
+        rows.append(pd.DataFrame(columns))
+    return pd.concat(rows, ignore_index=True), regimes
 
 
 def auc(values: np.ndarray, learned: np.ndarray) -> float:
@@ -75,47 +66,31 @@ def fit_constants(outcomes: pd.DataFrame) -> LogisticFit:
     return fit_logistic(used["margin"].to_numpy(), used["learned"].to_numpy())
 
 
-def regime_rows(
-    outcomes: pd.DataFrame,
-    points: dict[str, critical_frequency.TrainingPoint],
-    sweep: InterventionSweep,
-    constants: LogisticFit,
-) -> pd.DataFrame:
+def regime_rows(outcomes: pd.DataFrame, regimes: Regimes, constants: LogisticFit) -> pd.DataFrame:
     """Return measured and predicted critical frequency of each regime, with its parameters."""
-    rows, seeds = [], list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
-    for key, group in outcomes.groupby("point", sort=False):
-        data, training = points[key].data, points[key].training
-        matrix = learned_matrix(group.assign(quantity="learned", value=group["learned"]))
-        estimate = estimate_critical_frequency(matrix.index.to_numpy(), matrix.to_numpy())
-        low, high = estimate.interval()
-        start = critical_frequency.draw_initial_projections(sweep.draws, points[key], seeds)
+    rows = []
+    for (study, key), group in outcomes.groupby(["study", "point"], sort=False):
+        at, start = regimes[key]
+        data, training = at.data, at.training
+        matrix = group.pivot(index="eps_min", columns="seed", values="learned").sort_index()
         learned, ratio = group["learned"].to_numpy(), group["ratio_at_T1"].fillna(0.0).to_numpy()
         rows.append(
             {
-                "study": group["study"].iloc[0],
+                "study": study,
                 "point": key,
                 "lambda": training.lambda_,
-                "decay": training.lambda_ / points[key].growth_rate,
+                "decay": training.lambda_ / at.growth_rate,
                 "share": training.bias.share,
-                "C": data.C,
-                "L": data.L,
-                "tau": training.tau,
-                "d": data.d,
-                "d1": data.d1,
-                "m": training.m,
-                "sigma_0": training.sigma_0,
-                "eta": training.eta,
-                "place": estimate.place,
-                "step": estimate.value,
-                "ci_low": low,
-                "ci_high": high,
-                "predicted": critical_frequency.critical_frequency(points[key], constants, start),
+                **{name: getattr(data, name) for name in ("C", "L", "d", "d1")},
+                **{name: getattr(training, name) for name in ("tau", "m", "sigma_0", "eta")},
+                **estimate_critical_frequency(matrix).columns(),
+                "predicted": critical_frequency.critical_frequency(at, constants, start),
                 "auc": auc(group["margin"].to_numpy(), learned),
                 "auc_of_ratio": auc(ratio, learned),
                 "learned": group["learned"].mean(),
                 "probability": group["probability"].mean(),
                 "diverged": int(group["diverged"].sum()),
-                "n": len(seeds),
+                "n": matrix.shape[1],
                 "centre": constants.centre,
                 "steepness": constants.steepness,
             }
@@ -124,14 +99,9 @@ def regime_rows(
 
 
 def validate_model(
-    tables: Mapping[str, pd.DataFrame], job: Job
+    tables: Mapping[str, pd.DataFrame], sweeps: dict[str, InterventionSweep]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Fit the model on the sweeps of role law_fit, and predict all sweeps of the job.
-
-    Inputs: `STUDY_selection` of the sweeps with the roles `law_fit` and `law_test`. Config:
-    `sweeps`.
-    """
-    sweeps = job.config_section("sweeps", dict[str, InterventionSweep])
+    """Fit the model on the sweeps of role law_fit; predict all replicas, and all regimes."""
     margins = {
         name: replica_margins(name, sweep, tables[f"{name}_selection"])
         for name, sweep in sweeps.items()
@@ -139,21 +109,26 @@ def validate_model(
     constants = fit_constants(
         pd.concat([margins[name][0] for name, sweep in sweeps.items() if sweep.role == "law_fit"])
     )
-    outcomes, regimes = [], []
-    for name, (table, points) in margins.items():
+    outcomes, rows = [], []
+    for table, regimes in margins.values():
         probability = critical_frequency.learning_probability(
             torch.tensor(table["margin"].to_numpy()), constants
         )
         outcomes.append(table.assign(probability=probability.numpy()))
-        regimes.append(regime_rows(outcomes[-1], points, sweeps[name], constants))
-    return pd.concat(outcomes, ignore_index=True), pd.concat(regimes, ignore_index=True)
+        rows.append(regime_rows(outcomes[-1], regimes, constants))
+    return pd.concat(outcomes, ignore_index=True), pd.concat(rows, ignore_index=True)
 
 
-def selection_fate(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return every replica of the sweeps of the model, see `validate_model`."""
-    return validate_sorted(SELECTION_FATE, validate_model(tables, job)[0])
+def selection_fate(
+    tables: Mapping[str, pd.DataFrame], sweeps: dict[str, InterventionSweep]
+) -> pd.DataFrame:
+    """Return every replica of the sweeps of the model."""
+    keys = ["study", "point", "eps_min", "seed"]
+    return validate_model(tables, sweeps)[0].sort_values(keys, ignore_index=True)
 
 
-def selection_law(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
-    """Return every regime of the sweeps of the model, see `validate_model`."""
-    return validate_sorted(SELECTION_LAW, validate_model(tables, job)[1])
+def selection_law(
+    tables: Mapping[str, pd.DataFrame], sweeps: dict[str, InterventionSweep]
+) -> pd.DataFrame:
+    """Return every regime of the sweeps of the model."""
+    return validate_model(tables, sweeps)[1].sort_values(["study", "point"], ignore_index=True)

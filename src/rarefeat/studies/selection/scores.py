@@ -2,9 +2,11 @@
 
 They are computed from moments of one batch of embeddings, or from running means of moments over
 steps. A rule prunes the lowest scores first. Definitions and reasons: docs/method/selection.md.
+Axes: S replicas, m neurons.
 """
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rarefeat.model.activation_moments import Moments
@@ -14,19 +16,20 @@ SILENT_LAST = torch.finfo(torch.float32).max
 """Score of a silent neuron under rules that are not defined for it."""
 
 
-def effective_rate(mean: Tensor, mean_of_square: Tensor) -> Tensor:
-    """Compute (E a)^2 / E a^2, (S, m).
+def effective_rate(
+    mean: Float[Tensor, "S m"], mean_of_square: Float[Tensor, "S m"]
+) -> Float[Tensor, "S m"]:
+    """Compute (E a)^2 / E a^2.
 
     It is the frequency of an `a` that is one value or else 0; SILENT_LAST where it is always 0.
     """
     return torch.where(mean_of_square > 0, mean.square() / mean_of_square, SILENT_LAST)
 
 
-def compute_score(name: str, moments: Moments, draw: Tensor) -> Tensor:
-    """Compute a score of every neuron.
-
-    draw (S, m) -> (S, m).
-    """
+def compute_score(
+    name: str, moments: Moments, draw: Float[Tensor, "S m"] | None
+) -> Float[Tensor, "S m"]:
+    """Compute a score of every neuron; `draw` are the uniform draws of the score `random`."""
     match name:
         case "norm":
             return moments.norm
@@ -51,11 +54,10 @@ def compute_score(name: str, moments: Moments, draw: Tensor) -> Tensor:
     raise ValueError(f"unknown score {name!r}")
 
 
-def evaluate_score(values: Tensor, is_target: Tensor) -> tuple[float, float]:
-    """Evaluate how well a score of one replica finds the target neurons.
-
-    values (m,), is_target (m,).
-    """
+def evaluate_score(
+    values: Float[Tensor, " m"], is_target: Bool[Tensor, " m"]
+) -> tuple[float, float]:
+    """Return AUC and precision at their number of the lowest scores for the target neurons."""
     auc = auc_of_smaller_norm(values, is_target)
     if auc != auc:
         return auc, auc

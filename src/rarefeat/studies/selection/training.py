@@ -1,12 +1,14 @@
 """The interventions of a sweep, as arms of the training loop (training/loop.py).
 
 Purposes of the random streams, in the namespace `draws`: train, those of `PairSource`, revived.
+Axes: S replicas, N training pairs, L tokens, m neurons, p coordinates of a weight, d features.
 """
 
 from functools import partial
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rarefeat.model import arms as rules
@@ -46,28 +48,34 @@ CORE_RULES = {
 
 
 class ArmReplicas(NamedTuple):
-    """S replicas of one arm at T."""
+    """Replicas of one arm at T."""
 
     state: TrainState
-    at_T1: Tensor  # (S, 3), NaN until then: the rare feature's two largest cosines and its strength
-    chosen: Tensor  # neurons that the rule chose last, bool (S, m)
-    idle: Tensor  # batches in a row in which no sample opened the gate of a neuron, (S, m)
-    young: Tensor  # neurons that were re-initialised and have no bias yet, bool (S, m)
-    revivals: Tensor  # number of neurons that were re-initialised so far, (S,)
-    loss: Tensor  # unmasked InfoNCE of the batch of the last step, (S,)
+    at_T1: Float[Tensor, "S 3"]
+    """Two largest cosines to the rare feature, and its strength, at T1; NaN until then."""
+    chosen: Bool[Tensor, "S m"]
+    """Neurons that the rule chose last."""
+    idle: Float[Tensor, "S m"]
+    """Batches in a row in which no sample opened the gate of a neuron."""
+    young: Bool[Tensor, "S m"]
+    """Neurons that were re-initialised and have no bias yet."""
+    revivals: Float[Tensor, " S"]
+    """Number of neurons that were re-initialised so far."""
+    loss: Float[Tensor, " S"]
+    """Unmasked InfoNCE of the batch of the last step."""
 
 
 class ScoredState(NamedTuple):
     """The dense replicas at a step, with the moments that scores are computed from."""
 
     step: int
-    weights: Tensor
+    weights: Float[Tensor, "S m p"]
     batch: Moments
     running: Moments
 
 
-def latents(draws: str, point: TrainingPoint, seeds: list[int]) -> Tensor:
-    """Draw the training pairs, those of the chain: int8 (S, N, 2, L, d)."""
+def latents(draws: str, point: TrainingPoint, seeds: list[int]) -> Int[Tensor, "S N 2 L d"]:
+    """Draw the training pairs, which are those of the chain."""
     data = point.data
     chance = activation_probability(frequencies(data.d, data.minority, point.eps_min), data.C)
     return torch.stack(
@@ -92,35 +100,34 @@ class InterventionArm:
 
     def change(self, view: View) -> Change:
         """Return its mask, gates and bias at a step, and choose neurons for it."""
-        arm, state, dense = self.arm, view.state, view.dense
+        arm, state, dense, step = self.arm, view.state, view.dense, view.context.step
         self.idle = torch.where((dense.f != 0).any(1), 0.0, self.idle + 1)
         self.chosen = self.choose(view)
         change = Change(gradient="masked_keys" if arm.masked_keys else "unmasked")
-        if arm.mask and view.context.step >= arm.onset:
+        if arm.mask and step >= arm.onset:
             mask = apply_stop(arm, self.chosen, state.weights.norm(dim=-1))
             change = change._replace(mask=mask)
         if arm.threshold or arm.delay:
             rule = partial(bias_after_step, arm, self.point, view.context.moments)
             change = change._replace(bias_rule=rule)
-        if view.context.step == self.point.training.T:
-            return change
         silent = (self.idle >= self.patience) & (state.bias > 0)
+        if step == self.point.training.T:
+            return change
         if arm.reopened and silent.any():
             # Gate and key of a neuron with a closed gate are 0; each alone stops its gradient.
             gates = state.bias.masked_fill(silent, 0.0)
             dense = dense._replace(f=embed(dense.pre, gates))
             return change._replace(dense=dense, gate_bias=gates, gradient="unmasked")
         if arm.revived and (silent.any() or self.young.any()):
-            renew = partial(
-                reinitialise_neurons, self.source.simulator, which=silent,
-                sigma_0=self.point.training.sigma_0, generators=self.revived,
-            )  # fmt: skip
             self.young, self.idle = self.young | silent, self.idle.masked_fill(silent, 0.0)
             self.revivals = self.revivals + silent.sum(-1)
+            sigma_0 = self.point.training.sigma_0
+            options = {"which": silent, "sigma_0": sigma_0, "generators": self.revived}
+            renew = partial(reinitialise_neurons, self.source.simulator, **options)
             return change._replace(after_descent=renew)
         return change
 
-    def choose(self, view: View) -> Tensor:
+    def choose(self, view: View) -> Bool[Tensor, "S m"]:
         """Return the neurons that its rule prunes; the last ones between two choices."""
         arm, context = self.arm, view.context
         since = context.step - arm.onset
@@ -182,11 +189,11 @@ class Ends:
 def train(
     draws: str, point: TrainingPoint, arms: list[Intervention], scored: list[int], memory: int,
     patience: int, seeds: list[int], label: str = "train",
-) -> tuple[dict[str, ArmReplicas], list[ScoredState], Tensor]:  # fmt: skip
+) -> tuple[dict[str, ArmReplicas], list[ScoredState], Float[Tensor, "S m"]]:  # fmt: skip
     """Train every arm on the same tokens; an arm and seed does not depend on the others.
 
     Returns the replicas at T by label of the arm, the dense replicas at the `scored` steps, and the
-    uniform draws (S, m) of the score `random`. `memory` is the window of the running moments, and
+    uniform draws of the score `random`. `memory` is the window of the running moments, and
     `patience` the batches without an open gate after which a neuron is silent.
     """
     pairs = latents(draws, point, seeds)
@@ -212,11 +219,10 @@ def ratio(arm: Intervention, point: TrainingPoint, step: int) -> float:
     return alpha * (passed if arm.schedule == "rising" else 1 - passed)
 
 
-def apply_stop(arm: Intervention, chosen: Tensor, norms: Tensor) -> Tensor:
-    """Return the mask of an arm: with `stop`, only chosen neurons with a small norm.
-
-    chosen (S, m), norms (S, m) -> (S, m).
-    """
+def apply_stop(
+    arm: Intervention, chosen: Bool[Tensor, "S m"], norms: Float[Tensor, "S m"]
+) -> Bool[Tensor, "S m"]:
+    """Return the mask of an arm: with `stop`, only chosen neurons smaller than the others."""
     if not arm.stop:
         return chosen
     others = (norms * ~chosen).sum(-1, keepdim=True) / (~chosen).sum(-1, keepdim=True)
@@ -225,11 +231,8 @@ def apply_stop(arm: Intervention, chosen: Tensor, norms: Tensor) -> Tensor:
 
 def bias_after_step(
     arm: Intervention, point: TrainingPoint, mean: Moments | None, context: BiasContext
-) -> Tensor:
-    """Return the bias after a step.
-
-    -> (S, m).
-    """
+) -> Float[Tensor, "S m"]:
+    """Return the bias after a step: in proportion to norm or rate, from `delay` after T1 on."""
     bias = follow(context.norms, point.data.d, point.training.bias.share)
     if arm.threshold:
         # From the activation without a bias: a closed gate would fix its own threshold.
@@ -243,40 +246,30 @@ def bias_after_step(
 
 def reinitialise_neurons(
     simulator: ReducedSimulator,
-    weights: Tensor,
-    which: Tensor,
+    weights: Float[Tensor, "S m p"],
+    which: Bool[Tensor, "S m"],
     sigma_0: float,
     generators: Generators,
-) -> Tensor:
+) -> Float[Tensor, "S m p"]:
     """Draw some neurons again from the initial distribution, N(0, sigma_0^2) in R^d1.
 
-    The distribution is exact. A new neuron has Gaussian coordinates in the span of the other
+    The distribution is exact: a new neuron has Gaussian coordinates in the span of the other
     neurons, and beyond it a length with a chi distribution. A replica draws only if it has such a
     neuron.
-
-    weights (S, m, p), which (S, m) -> (S, m, p).
     """
-    result = weights.clone()
-    for s in which.any(-1).nonzero().flatten().tolist():
-        for i in which[s].nonzero().flatten().tolist():
-            rng = [generators[s]]
-            row = sigma_0 * standard_normals(1, 1, simulator.p, rng)[0, 0]
-            beyond = (
-                sigma_0 * chi_variables(1, 1, simulator.nu, rng)[0, 0, 0]
-                if simulator.nu
-                else torch.tensor(0.0)
-            )
-            within = result[s, :, simulator.d :].double()
-            coordinates = row[simulator.d :].double()
-            across = within @ coordinates
-            gram = within @ within.T
-            gram[i], gram[:, i] = across, across
-            gram[i, i] = coordinates.square().sum() + beyond.double() ** 2
-            features = result[s : s + 1, :, : simulator.d].clone()
-            features[0, i] = row[: simulator.d]
-            if simulator.nu:
-                cholesky = robust_cholesky(gram[None]).float()
-                result[s] = simulator.join_coordinates(features, cholesky)[0]
-            else:
-                result[s, i] = row
+    result, d, nu = weights.clone(), simulator.d, simulator.nu
+    for s, i in which.nonzero().tolist():
+        rng = [generators[s]]
+        row = sigma_0 * standard_normals(1, 1, simulator.p, rng)[0, 0]
+        if not nu:
+            result[s, i] = row
+            continue
+        beyond = sigma_0 * chi_variables(1, 1, nu, rng)[0, 0, 0]
+        within, coordinates = result[s, :, d:].double(), row[d:].double()
+        gram = within @ within.T
+        gram[i] = gram[:, i] = within @ coordinates
+        gram[i, i] = coordinates.square().sum() + beyond.double() ** 2
+        features = result[s : s + 1, :, :d].clone()
+        features[0, i] = row[:d]
+        result[s] = simulator.join_coordinates(features, robust_cholesky(gram[None]).float())[0]
     return result

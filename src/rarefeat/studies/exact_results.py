@@ -1,0 +1,150 @@
+"""Which statements of Shi's dissertation hold exactly? (chapters 2 and 4 to 8)
+
+Each result is a study of its own and a file of `theorems/`, which computes it without its closed
+form and beside it; keys of the config are in `theorems/problems.py`.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from rarefeat.studies.theorems import problems
+from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.study_kind import (
+    ClaimInputs,
+    Figure,
+    Page,
+    Stage,
+    StudyKind,
+    StudyOutputs,
+    Table,
+    collected_table,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rarefeat.claims.measurements import Measurement
+
+THEOREMS = "studies.theorems"
+QUESTION = "Which statements of Shi's dissertation hold exactly?"
+CAPTIONS = {
+    "looped_transformer": "Logarithm of the normalised squared error over loops, by the number of"
+    " examples n: lines without rounding, marks the transformer's own output in double precision,"
+    " dashed the bound -t / kappa. Mean over experiments with 95 % intervals. See where the marks"
+    " stop falling and cross their bound, and whether the gap narrows with n as the text says.",
+    "low_rank_attention": "Mean squared error of linear attention by its rank, simulated, marks,"
+    " and in closed form, lines, for tasks in the leading directions alone and in all of them. See"
+    " at which rank more directions begin to harm.",
+    "spurious_features": "Each seed's instance: accuracy out of domain of the ridge's minimum over"
+    " the number of invariant features, below the exp(-r / 10) that is stated. See how far below.",
+    "task_mixture": "Weight of a rare task's private features, and of a frequent one's, over how"
+    " often the rare task comes: minimisers of sampled losses, marks, and Lemma F.3, lines. See"
+    " from which frequency on the rare task is encoded at all.",
+    "modular_addition": "Normalised margin over gamma*, and the share of neurons with one"
+    " frequency, over training steps; mean over seeds with its 95 % interval. See whether both"
+    " reach 1.",
+    "digit_neurons": "Silhouette of the best clustering of the neurons' directions, and median"
+    " cosine to the difference of the class means, at the end of training, by the size of the"
+    " initial weights. See for which of them two clusters form.",
+    "nuclear_norm": "Accuracy out of domain over the penalty on the nuclear norm, by the reading of"
+    " the text; dashed are the printed 0.76 without and 0.94 with the penalty. See which way the"
+    " penalty moves.",
+}
+
+
+class ExactResults(Section):
+    """Every exact result, and what is out of reach."""
+
+    looped_transformer: problems.LoopedTransformer
+    low_rank_attention: problems.LowRankAttention
+    spurious_features: problems.SpuriousFeatures
+    task_mixture: problems.TaskMixture
+    modular_addition: problems.ModularAddition
+    digit_neurons: problems.DigitNeurons
+    nuclear_norm: problems.NuclearNorm
+    machine: problems.MachineSpeed = Field(
+        description="what the cost of the experiments that are out of reach is counted on"
+    )
+
+
+STAGES = {
+    name: Stage(
+        f"{THEOREMS}.{name}:measure",
+        ExactResults.model_fields[name].annotation,
+        ("probes.parquet",),
+    )
+    for name in CAPTIONS
+}
+
+
+def studies(section: ExactResults) -> dict[str, problems.Result]:
+    """Return the study of each result."""
+    return {name: getattr(section, name) for name in STAGES}
+
+
+def experiments() -> list[dict[str, str]]:
+    """Read the experiments that are out of reach."""
+    path = Path(__file__).with_name("theorems") / "out_of_reach.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def build_outputs(section: ExactResults) -> StudyOutputs:
+    """Declare a table and a figure of each result, a table of all, and one of the costs."""
+    tables = {
+        name: collected_table(f"{THEOREMS}.{name}:SCHEMA", STAGES[name], "probes", name, study)
+        for name, study in studies(section).items()
+    }
+    tables["exact_results"] = Table(
+        f"{THEOREMS}.exact:SCHEMA", f"{THEOREMS}.exact:summarise", tables=tuple(STAGES)
+    )
+    costs = {"machine": section.machine, "experiments": experiments()}
+    reach = f"{THEOREMS}.out_of_reach"
+    tables["out_of_reach"] = Table(f"{reach}:SCHEMA", f"{reach}:costs", costs)
+    settings = {
+        "task_mixture": {"mixtures": section.task_mixture.mixtures},
+        "modular_addition": {"addition": section.modular_addition.tables},
+    }
+    figures = {
+        name: Figure((name,), text, f"{THEOREMS}.{name}", "plot", settings.get(name, {}))
+        for name, text in CAPTIONS.items()
+    }
+    page = Page("Exact results", ("exact_results", "out_of_reach"), tuple(figures), QUESTION)
+    return StudyOutputs(tables, figures, {"exact_results": page})
+
+
+def measure(tables: Mapping[str, "pd.DataFrame"]) -> Iterator["Measurement"]:
+    """Measure every claim in every regime of the tables."""
+    from rarefeat.studies.theorems import exact
+
+    return exact.claims(tables)
+
+
+def shown(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return of trainings the end alone, of loops the extremes over all of them."""
+    trained = table["result"].isin(["modular_addition", "digit_neurons"])
+    last = table["at"] == table.groupby(["result", "setting"])["at"].transform("max")
+    courses = table["quantity"].isin(["log_error", "log_error_rounded", "gap"])
+    return table[(~trained | last) & ~courses].reset_index(drop=True)
+
+
+TABLES = {
+    "exact_results": (("exact_results",), shown),
+    "out_of_reach": (("out_of_reach",), lambda table: table.copy()),
+}
+# By default once its full run has been made.
+KIND = StudyKind(
+    "exact_results",
+    "Exact results",
+    ExactResults,
+    build_outputs,
+    studies,
+    tuple(STAGES.values()),
+    claim_inputs=lambda section: ClaimInputs(tuple(STAGES)),
+    by_default=False,
+    schemas=tuple(f"{THEOREMS}.{name}:SCHEMA" for name in (*STAGES, "exact", "out_of_reach")),
+)

@@ -1,0 +1,171 @@
+"""Result 6-1 (section 6.3.1): the two-dimensional example of nuclear-norm regularisation, by
+several readings of the text.
+
+Axes: n samples, P penalties; of two features the invariant one is the first.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn import functional
+
+from rarefeat.claims.measurements import Measurement, measurement
+from rarefeat.errors import RarefeatError
+from rarefeat.figures.labels import INTERVALS, seeds_of
+from rarefeat.figures.panels import label_ends, panels, plot_lines
+from rarefeat.figures.style import GREY, STYLES
+from rarefeat.model.randomness import generator
+from rarefeat.studies.theorems.plots import SHARE, STATED
+from rarefeat.studies.theorems.problems import NuclearProblem
+from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows
+from rarefeat.studies.theorems.tables import result_schema
+
+STUDY = "nuclear_norm"
+QUANTITIES = {
+    "slope": "t = w_2 / w_1 of the rule that is learned with the penalty `at`",
+    "id_accuracy": "accuracy in domain, on test samples; stated: 1 - 0.15 t for t in [0, 1]",
+    "ood_accuracy": "accuracy out of domain, on test samples; stated: 1 - 0.35 t for t in [0, 1]",
+}
+SCHEMA = result_schema(STUDY, QUANTITIES)
+OPEN = "the text prints neither the size of the sample nor the penalty nor the rate"
+AGREES = 0.7
+"""How often the environmental feature has the label's sign in domain, and has not out of domain."""
+OOD_ERM, OOD_NUCLEAR = 0.76, 0.94
+"""Accuracy out of domain as printed, without and with the nuclear norm."""
+MODELS = {"logits": "two logits", "head": "a trained head", "fixed_head": "a head of ones"}
+
+
+def sample(
+    n: int, agrees: float, stream: torch.Generator
+) -> tuple[Float[Tensor, "n 2"], Float[Tensor, " n"]]:
+    """Draw inputs and their labels -1 and 1."""
+    draws = torch.rand(n, 4, generator=stream, dtype=torch.double)
+    y = torch.where(draws[:, 0] < 0.5, 1.0, -1.0).double()
+    sign = torch.where(draws[:, 1] < agrees, 1.0, -1.0)
+    return torch.stack([draws[:, 2] * y, draws[:, 3] * sign * y], 1), y
+
+
+def accuracy(w: Float[Tensor, "*P 2"], agrees: float) -> Float[Tensor, "*P"]:
+    """Return the exact accuracy of the rule sign <w, x>: 1 - t (1 - agrees) / 2 for t = w_2 / w_1
+    in [0, 1].
+
+    The rule fails where the second feature votes against the label, and outvotes the first: with
+    probability t / 2 for t <= 1, 1 - 1 / (2 t) beyond.
+    """
+    first, t = w[..., 0], (w[..., 1] / w[..., 0]).abs()
+    outvoted = torch.where(t <= 1, t / 2, 1 - 1 / (2 * t))
+    against = torch.where(w[..., 1] * first > 0, 1 - agrees, agrees)
+    # A rule that follows -x_1 is right exactly where its opposite is wrong.
+    right = 1 - against * outvoted
+    return torch.where(first > 0, right, 1 - right)
+
+
+def nuclear_norm(F: Float[Tensor, "*P n 2"]) -> Float[Tensor, "*P"]:
+    """Return the sum of the two singular values."""
+    gram = F.mT @ F
+    determinant = (gram[..., 0, 0] * gram[..., 1, 1] - gram[..., 0, 1] ** 2).clamp_min(1e-24)
+    return (gram[..., 0, 0] + gram[..., 1, 1] + 2 * determinant.sqrt()).sqrt()
+
+
+def trained(
+    problem: NuclearProblem, model: str, X: Float[Tensor, "n 2"], y: Float[Tensor, " n"],
+    stream: torch.Generator,
+) -> Float[Tensor, "P 2"]:  # fmt: skip
+    """Return the linear rule that gradient descent finds with each penalty: the logistic loss plus
+    lambda |A X|_*, as in the printed code.
+    """
+    P = len(problem.penalty)
+    penalty = torch.tensor(problem.penalty, dtype=X.dtype)
+    # As torch's linear layer begins: uniform up to 1 / sqrt(2).
+    start = (2 * torch.rand(3, 2, generator=stream, dtype=X.dtype) - 1) / 2**0.5
+    A = start[:2].repeat(P, 1, 1).requires_grad_()
+    fixed = {"logits": [1.0, -1.0], "fixed_head": [1.0, 1.0]}
+    if model in fixed:
+        head = torch.tensor(fixed[model], dtype=X.dtype).repeat(P, 1)
+        parameters = [A]
+    else:
+        head = start[2].repeat(P, 1).requires_grad_()
+        parameters = [A, head]
+    optimiser = torch.optim.SGD(parameters, lr=problem.lr)
+    for _ in range(problem.steps):
+        optimiser.zero_grad()
+        features = X @ A.mT
+        loss = functional.softplus(-y * torch.einsum("pni,pi->pn", features, head)).mean(1)
+        (loss + penalty * nuclear_norm(features)).sum().backward()
+        optimiser.step()
+    rules = torch.einsum("pij,pi->pj", A, head).detach()
+    if not rules.isfinite().all():
+        raise RarefeatError(
+            "training with the nuclear norm diverged: the weights are no longer finite; lower lr"
+        )
+    return rules
+
+
+def measure(cell: dict, seeds: list[int], problem: NuclearProblem) -> list[dict]:
+    """Measure slopes and accuracies in and out of domain of each seed's rules."""
+    n, rows = int(cell["n"]), []
+    for seed in seeds:
+        X, y = sample(n, AGREES, generator(STUDY, seed, f"n={n}"))
+        rules = trained(problem, cell["model"], X, y, generator(STUDY, seed, "weights"))
+        tests = {
+            domain: (agrees, *sample(problem.test, agrees, generator(STUDY, seed, domain)))
+            for domain, agrees in (("id", AGREES), ("ood", 1 - AGREES))
+        }
+        for penalty, w in zip(problem.penalty, rules, strict=True):
+            rows.append(Row(seed, "slope", w[1] / w[0], at=penalty))
+            for domain, (agrees, inputs, labels) in tests.items():
+                right = ((inputs @ w) * labels > 0).double().mean()
+                rows.append(Row(seed, f"{domain}_accuracy", right, accuracy(w, agrees), penalty))
+    return setting_rows(rows, cell)
+
+
+def claims(table: pd.DataFrame) -> Iterator[Measurement]:
+    """Measure the claims for each reading and size; the effect of the penalty for each penalty."""
+    for setting, v in by_setting(table).items():
+        here, stated = {"setting": setting}, v.rows[v.rows["stated"].notna()]
+        error = (stated["value"] - stated["stated"]).groupby(stated["seed"]).mean()
+        without = v("ood_accuracy", 0.0)
+        yield measurement("6-1-line", STUDY, here, error)
+        yield measurement("6-1-erm", STUDY, here, without, remark=OPEN)
+        for penalty in v.places("ood_accuracy"):
+            if penalty:
+                gain, place = v("ood_accuracy", penalty) - without, {**here, "penalty": penalty}
+                yield measurement("6-1-better", STUDY, place, gain, remark=OPEN)
+
+
+def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Plot accuracy out of domain over the penalty at the middle sample size, a line for each
+    reading of the text, from replicas or the published means.
+    """
+    (table,) = tables.values()
+    keys = table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
+    sizes = sorted(keys["n"].unique())
+    n = sizes[len(sizes) // 2]
+    table = table.assign(series=keys["model"].map(MODELS))[keys["n"] == n]
+    rows = of_quantity(table, "ood_accuracy")
+    smallest = min((penalty for penalty in rows["at"].unique() if penalty), default=1.0)
+    # No penalty has its place left of the smallest one.
+    rows = rows.assign(at=rows["at"].clip(lower=smallest / 5))
+    styles = dict(zip(MODELS.values(), (STYLES[0], STYLES[2], STYLES[4]), strict=True))
+    figure, ((ax,),) = panels(height=2.5)
+    plot_lines(ax, rows, "at", "value", styles, bounds=SHARE)
+    value = "value" if "value" in rows else "mean"
+    last = rows[rows["at"] == rows["at"].max()].groupby("series")[value].mean()
+    ends = {name: (last[name], styles[name].colour) for name in last.index}
+    printed = {"printed, nuclear norm": OOD_NUCLEAR, "printed, no penalty": OOD_ERM}
+    for name, height in printed.items():
+        ax.axhline(height, color=GREY, lw=0.8, ls=STATED.dash, zorder=0)
+        ends[name] = height, "0.35"
+    ax.set(
+        xscale="log",
+        xlabel=rf"penalty $\lambda$ on the nuclear norm, left: none; {INTERVALS}, {seeds_of(rows)}",
+        ylabel="accuracy out of domain",
+        ylim=(0.55, 1.02),
+        title=f"Accuracy out of domain with {n} training samples, by reading of the text",
+    )
+    label_ends(ax, ends)
+    return figure
