@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from conftest import run_cell, run_chain, run_stage
 from pyarrow.csv import read_csv
 from safetensors import safe_open
@@ -20,7 +19,6 @@ from rarefeat.stages import file_schemas as chain
 from rarefeat.studies.augmentation import file_schemas as augmentation
 from rarefeat.studies.augmentation.declaration import SUPERVISE
 from rarefeat.workflow.files.file_schema import FileSchema
-from rarefeat.workflow.files.tensors import write_tensors
 from rarefeat.workflow.project import load
 from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 
@@ -176,22 +174,3 @@ def test_the_supervised_encoders_are_what_is_declared(project, tmp_path):
     run_stage(job.job("", None), tmp_path, path)
     sizes = {"m": study.training.m, "d1": study.data.d1}
     assert differences(path, tmp_path, augmentation.SUPERVISED, sizes) == []
-
-
-def test_another_file_is_seen(tmp_path):
-    path = tmp_path / "supervised.safetensors"
-    write_tensors(
-        path,
-        {
-            "100/weights": torch.zeros(4, 3),
-            "100/bias": torch.zeros(3).double(),
-            "extra": torch.zeros(1),
-        },
-    )
-    assert differences(path, tmp_path, augmentation.SUPERVISED, {"m": 4, "d1": 3}) == [
-        "100/bias has type float64", "100/bias has shape (3,)", "extra is not declared"
-    ]  # fmt: skip
-    write_tensors(path, {"100/weights": torch.zeros(4, 2)})
-    assert differences(path, tmp_path, augmentation.SUPERVISED, {"m": 4, "d1": 3}) == [
-        "100/weights has shape (4, 2)", "{seed}/bias is not there"
-    ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import shutil
 from pathlib import Path
 from unittest import mock
@@ -113,27 +112,6 @@ def test_own_rules_equal_the_rules_that_they_copy(write_rules):
     assert torch.equal(rarefeat.train(bias={"rule": half}, **SMALL).weights, biased.weights)
 
 
-def test_rule_that_writes_to_its_context_changes_no_other_arm():
-    text = (
-        "def rule(context):\n"
-        "    for tensor in (context.f_x, context.weights, context.dictionary, context.bias):\n"
-        "        tensor.numpy()[:] = 0\n"
-        "    return mask_smallest(context.draw, context.alpha)\n"
-    )
-    alone = rarefeat.sweep(arm=["dense", "random_neuron"], seed=[1, 2], **SMALL).table
-    sweeps.SESSION_CACHE.clear()
-    arms = ["dense", "random_neuron", define(text)]
-    runs = rarefeat.sweep(arm=arms, seed=[1, 2], alpha=0.1, **SMALL).table
-    rest = runs[runs["arm"] != "rule"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(rest, alone, check_exact=True)
-    masked = runs[runs["arm"] == "rule"][list(METRICS)].to_numpy()
-    random = alone[alone["arm"] == "random_neuron"][list(METRICS)].to_numpy()
-    moments = [list(METRICS).index("mask_minority_overlap")]
-    np.testing.assert_array_equal(
-        np.delete(masked, moments, axis=1), np.delete(random, moments, axis=1)
-    )
-
-
 def test_sweep_trains_again_where_a_rule_is_edited(write_rules, trained):
     arms = ["dense", "my_rules:small"]
     first = rarefeat.sweep(arm=arms, cache="kept", **TWO, **SMALL)
@@ -190,33 +168,6 @@ def test_session_rule_runs_as_it_is_now(tmp_path, monkeypatch, trained, value):
     assert not edited.equals(first)
     assert trained == ["dense", "rule", "rule", "rule"]
     assert len(list(Path("kept").iterdir())) == 1
-
-
-def test_session_rule_runs_no_code_of_a_file(tmp_path, monkeypatch):
-    """Python has that code as it was imported, and the file may be another one by now."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    text = (
-        "def share(x):\n    return 0.5\nclass Share:\n    def __call__(self):\n        return 0.5\n"
-    )
-    Path("session_helper.py").write_text(text)
-    import session_helper
-
-    for value in ("session_helper.share(1)", "share(1)", "Share()()"):
-        rule = define(SESSION.format(value), session_helper=session_helper, share=1)
-        exec("from session_helper import share, Share", rule.__globals__)
-        line = refusal(rarefeat.train, arm=rule, **SMALL)
-        assert line.startswith("rule rule: uses ")
-        assert "session_helper.py, which may be edited unseen; write the rule into a file" in line
-    line = refusal(rarefeat.train, arm=session_helper.share, **SMALL)
-    assert "rule share: " in line
-
-
-def test_sweep_of_the_session_is_written_to_a_cache_later(tmp_path, trained):
-    rarefeat.sweep(seed=[1], **SMALL)
-    rarefeat.sweep(seed=[1], cache=tmp_path / "kept", **SMALL)
-    assert trained == ["dense"]
-    assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
 @pytest.mark.parametrize(
@@ -283,29 +234,6 @@ def test_seeds_are_by_default_those_of_the_workflow():
     (planned,) = run.call_args[0][0]
     assert planned.seeds == [study.first_seed + i for i in range(10)]
     assert planned.study.draws == study.draws == "paper"
-
-
-def test_page_of_own_rules_gives_equal_numbers(tmp_path, monkeypatch):
-    """Its sweep and its study of the workflow differ in the name of the rule alone."""
-    page = Path("docs/own_rule.md").read_text()
-    (code, _), (config,) = (
-        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "yaml")
-    )
-    monkeypatch.chdir(tmp_path)
-    Path("my_rules.py").write_text(code.partition("\n\n\nruns =")[0])
-    Path("my_study.yaml").write_text(config)
-    study = rarefeat.load_config("my_study.yaml").studies["mine"]
-    plan = mock.patch.object(sweeps, "run_plans", side_effect=InterruptedError)
-    with plan as run, pytest.raises(InterruptedError):
-        define(code)
-    (planned,) = run.call_args[0][0]
-    for name in ("draws", "simulator", "data", "training"):
-        assert getattr(planned.study, name) == getattr(study, name)
-    assert planned.seeds == [seed for seeds in study.blocks().values() for seed in seeds]
-    assert [cell.axes for cell in planned.cells] == [cell.axes for cell in study.cells()]
-    assert [arm.label.rpartition(":")[2] for arm in study.arms] == [
-        arm.label for arm in planned.study.arms
-    ]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import of_size
 
-from explorer import LATE
 from formatting import select_rows
 from rarefeat.statistics import fraction_interval
 from recorded_runs import SETTINGS, neuron_positions, record_runs
@@ -105,14 +103,3 @@ def test_neuron_positions_point_at_their_features():
     assert table["cosine"].tolist() == [1, 1, 0.5]
     assert table["rare"].tolist() == [1, 0, 0]
     assert set(table["step"]) == {7}
-
-
-def test_points_of_one_setting_share_one_config():
-    project = of_size("full")
-    late = [project.sections["fate"].studies[name] for name in LATE]
-    shared = late[0].model_dump(include={"data", "training", "latents", "sigma"})
-    assert all(shared.items() <= study.model_dump().items() for study in late)
-    # `confirmation` has a bias scale, a decay and a number of pairs that late learning has, too.
-    study = project.studies["confirmation"]
-    assert study.data == late[0].data.model_copy(update={"N": study.data.N})
-    assert study.training == late[0].training.model_copy(update={"T": study.training.T})

@@ -22,7 +22,7 @@ from rarefeat.figures.panels import (
     plot_points,
     share_interval,
 )
-from rarefeat.figures.style import ARM_STYLES, assign_styles
+from rarefeat.figures.style import assign_styles
 from rarefeat.statistics import student_interval
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
@@ -137,14 +137,6 @@ def test_series_name_has_keys_that_differ():
     assert len(set(found)) == 3
     assert arm_label(found[1]) == r"pruned by neuron, $\alpha$ = 0.1"
     assert arm_label("a_new_arm") == "a new arm"
-
-
-def test_looks_are_distinct_and_an_arm_keeps_its_own():
-    found = assign_styles(
-        ["new_arm", "dense", "oracle_all", "pruned_neuron", "pruned_weight", "another"]
-    )
-    assert found["oracle_all"] == ARM_STYLES["oracle_all"]
-    assert len(set(found.values())) == len(found)
 
 
 def test_size_note_is_above_everything_else():

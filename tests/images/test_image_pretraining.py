@@ -4,13 +4,11 @@ import contextlib
 import itertools
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
-from conftest import job_at, job_path, refusal, run_stage, seeded, until
+from conftest import job_at, refusal, run_stage, seeded
 
 from rarefeat.errors import RarefeatError
 from rarefeat.images.augmentation import make_augment, two_views
@@ -270,15 +268,6 @@ def test_views_depend_on_namespace_seed_and_step_alone():
     assert x.max() <= 1
 
 
-def test_without_transforms_a_view_is_its_image():
-    nothing = Augmentation(
-        crop_scale=[1, 1], flip=0, jitter=[0, 0, 0, 0], jitter_probability=0, grey=0, blur=0
-    )
-    augment = torch.nn.Sequential(*list(make_augment(nothing, 8))[1:])
-    images = some_images()
-    assert torch.equal(two_views(augment, images, "none", 1, 0)[0], images.float() / 255)
-
-
 def test_epoch_batches_are_full_and_distinct():
     first, second = (
         epoch_batches(generator("order", 1, f"order {epoch}"), 21, 8) for epoch in (0, 1)
@@ -523,23 +512,10 @@ def checkpoints(results, suffix):
     return list(results.glob(f"checkpoints/stage/**/seeds=*.{suffix}"))
 
 
-def test_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path):
-    job, outputs = stage_job(tmp_path, epochs=12, log_epochs=2)
-    command = [
-        sys.executable,
-        "-m",
-        "rarefeat.workflow.run.execute_job",
-        "--job",
-        job_path(job, tmp_path),
-    ]
-    process = subprocess.Popen(
-        [*command, "--output", *outputs], stderr=subprocess.PIPE, encoding="utf-8"
-    )
-    until(lambda: checkpoints(tmp_path, "csv"), 600)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 1
-    assert "SIGTERM at step" in errors.splitlines()[-1]
+def test_stage_resumes_after_sigterm_and_leaves_no_checkpoint(tmp_path, monkeypatch):
+    job, outputs = stage_job(tmp_path, epochs=3)
+    with at_the_fourth_step(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGTERM)):
+        assert "SIGTERM at step" in refusal(run_stage, job, tmp_path, *outputs)
     assert checkpoints(tmp_path, "safetensors")
     assert not outputs[0].exists()
     run_stage(job, tmp_path, *outputs)

@@ -142,13 +142,6 @@ def test_alignment_metrics_by_hand():
     assert two["pure_minority_neurons"].tolist() == [1.0]
 
 
-def test_aligned_neurons_is_mean_over_minority():
-    M = torch.eye(4)[None]
-    weights = torch.eye(4)[None, [0, 2, 2, 2, 3]]
-    assert alignment_metrics(weights, M, 2)["aligned_neurons"].tolist() == [2.0]
-    assert alignment_metrics(weights, M, 1)["aligned_neurons"].tolist() == [1.0]
-
-
 @pytest.mark.parametrize(
     ("cosine", "aligned", "pure"), [(0.299, 0, 0), (0.301, 1, 0), (0.899, 1, 0), (0.901, 1, 1)]
 )
@@ -168,20 +161,6 @@ def test_alignment_metrics_are_per_replica():
 
 
 # Overlap of a mask with the minority's neurons
-
-
-def test_overlap_of_neuron_mask_by_hand():
-    weights, M = hand_made()
-
-    def overlap(neurons, minority):
-        mask = torch.zeros(1, 5, dtype=torch.bool)
-        mask[0, neurons] = True
-        return minority_overlap(mask, weights, M, minority).item()
-
-    assert overlap([0, 1], 1) == 0.5
-    assert overlap([1], 1) == 1.0
-    assert overlap([0, 2, 4], 1) == 0.0
-    assert overlap([0, 1, 2, 4], 2) == 0.5  # the mixture is aligned with a minority feature
 
 
 def test_overlap_of_empty_mask_is_nan_per_replica():

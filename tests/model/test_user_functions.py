@@ -87,39 +87,23 @@ def test_mask_rule_returns_what_the_function_returns(register, rule):
         assert checked(context).equal(rule(other))
 
 
-@pytest.mark.parametrize("field", PruningContext._fields)
-def test_mask_rule_changes_nothing_of_its_context(register, field):
+def tensors(context) -> list[torch.Tensor]:
+    """All tensors of a context, those of its moments among them."""
+    values = [*context[: context._fields.index("moments")], *context.moments]
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def test_mask_rule_changes_nothing_of_its_context(register):
     def overwrite(context):
-        value = getattr(context, field)
-        for tensor in value if isinstance(value, tuple) else (value,):
-            if isinstance(tensor, torch.Tensor):
-                tensor.numpy()[:] = 0
-                tensor.data.mul_(3)
+        for tensor in tensors(context):
+            tensor.numpy()[:] = 0
+            tensor.data.mul_(3)
         return mask_smallest(context.draw + 1, 0.5)
 
-    context, other = mask_context(), mask_context()
+    context = mask_context()
     register(overwrite)(context)
-    for value, expected in zip(context, other, strict=True):
-        for one, two in zip(
-            value if isinstance(value, tuple) else (value,),
-            expected if isinstance(expected, tuple) else (expected,),
-            strict=True,
-        ):
-            assert not isinstance(one, torch.Tensor) or one.equal(two)
-
-
-def test_mask_rule_may_return_a_buffer(register):
-    buffer = torch.zeros(2, m, dtype=torch.bool)
-
-    def rule(context):
-        return buffer[: len(context.norms)].copy_(mask_smallest(context.norms, 0.5))
-
-    checked = register(rule)
-    first = checked(mask_context(0))
-    second = checked(mask_context(1))
-    assert first.equal(smallest(mask_context(0)))
-    assert second.equal(smallest(mask_context(1)))
-    assert not first.equal(second)
+    assert len(tensors(context)) > 8
+    assert all(map(torch.equal, tensors(context), tensors(mask_context())))
 
 
 def test_bias_rule_changes_nothing_of_its_context(register):
@@ -307,14 +291,10 @@ def test_files_that_a_rule_opens_are_declared(tmp_path, monkeypatch):
 def test_names_of_functions(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("named.py").write_bytes(b'\xef\xbb\xbfdef one(x):\n    """Say it.\n\n    More."""\n')
-    Path("broken.py").write_text("def (")
     assert explain_missing("named:one") == ""
     assert explain_missing("named:two").endswith("named.py has no function two; it has one")
     assert "there is no file" in explain_missing("unnamed:one")
-    assert "broken.py is no Python" in explain_missing("broken:one")
-    assert "one of your own is MODULE:FUNCTION" in explain_missing("one")
     assert first_docstring_line("named:one") == "Say it."
-    assert first_docstring_line("named:two") == "named:two"
     with pytest.raises(RarefeatError, match="needs a name"):
         register_function(lambda context: context, ())
     with pytest.raises(RarefeatError, match="is called smallest, as one that is built in"):

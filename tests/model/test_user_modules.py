@@ -149,15 +149,6 @@ def test_edit_moves_hash(folder, name):
         assert load_user_module("rules").hash == after.hash
 
 
-def test_declared_file_may_lie_elsewhere(folder, tmp_path_factory):
-    path = tmp_path_factory.mktemp("elsewhere") / "table.csv"
-    path.write_text("1\n")
-    Path("reader.py").write_text(f"reads = [{str(path)!r}]\ndef mine(x):\n    reads = x\n")
-    before = hash_user_code("reader:mine")
-    path.write_text("2\n")
-    assert hash_user_code("reader:mine") != before
-
-
 @pytest.mark.parametrize(
     ("name", "old", "new", "value"),
     [

@@ -13,7 +13,6 @@ from rarefeat.stages.synthesise import synthesise
 from rarefeat.training import loop, pretraining
 from rarefeat.training.pretraining import pretrain, train_arms
 from rarefeat.workflow.config.model import Arm, Training, Views
-from rarefeat.workflow.config.section import dump_config
 
 ARMS = [
     Arm(arm="dense"),
@@ -119,15 +118,6 @@ def test_missing_gpu_is_rejected(monkeypatch):
         pretrain(
             "device", "reduced", SMALL_DATA, small_training(device="cuda"), ARMS, 0.1, SEEDS, train
         )
-
-
-def test_config_dump_omits_default_device():
-    """No result of before is made anew."""
-    assert dump_config(small_training(device="cpu")) == {
-        key: value
-        for key, value in dump_config(small_training(device="cuda")).items()
-        if key != "device"
-    }
 
 
 # The law
