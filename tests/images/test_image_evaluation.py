@@ -59,19 +59,14 @@ def test_logistic_probe_is_scikit_learns_logistic_regression(classes, l2):
     features, labels = clusters(150, classes, 8, 1.0, 2)
     weights, bias = logistic_probe(features.float(), labels, classes, l2)
     features = features.float().double().numpy()
-    reference = LogisticRegression(C=1 / (len(labels) * l2), tol=1e-10, max_iter=10_000).fit(
-        features, labels.numpy()
-    )
-    np.testing.assert_allclose(weights, reference.coef_, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-        bias, reference.intercept_ - reference.intercept_.mean(), rtol=1e-4, atol=1e-5
-    )
-    assert (
-        predict(torch.from_numpy(features), weights, bias).tolist()
-        == reference.predict(features).tolist()
-    )
+    regression = LogisticRegression(C=1 / (len(labels) * l2), tol=1e-10, max_iter=10_000)
+    expected = regression.fit(features, labels.numpy())
+    centred = expected.intercept_ - expected.intercept_.mean()
+    np.testing.assert_allclose(weights, expected.coef_, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(bias, centred, rtol=1e-4, atol=1e-5)
+    found = predict(torch.from_numpy(features), weights, bias)
+    assert found.tolist() == expected.predict(features).tolist()
     assert weights.dtype == bias.dtype == torch.float64
-    assert not weights.requires_grad
 
 
 def test_logistic_probe_works_where_gradients_are_off():
@@ -89,6 +84,16 @@ def test_logistic_probe_that_does_not_converge_is_refused(monkeypatch):
         logistic_probe(1e3 * features, labels, 3, 1e-6)
     with pytest.raises(RarefeatError, match="gradient norm nan"):
         logistic_probe(features.fill_(torch.nan), labels, 3, 0.1)
+
+
+def test_sgd_probe_separates_clusters_and_depends_on_its_generator_alone():
+    features, labels = clusters(300, 4, 16, 0.3, 7)
+    first, again, other = (
+        sgd_probe(features[:200], labels[:200], 4, seeded(seed)) for seed in (1, 1, 2)
+    )
+    assert (predict(features[200:], *first) == labels[200:]).double().mean() > 0.98
+    assert all(map(torch.equal, first, again))
+    assert not torch.equal(first[0], other[0])
 
 
 def test_sgd_probe_lowers_the_learning_rate_after_each_third(monkeypatch):
@@ -109,16 +114,13 @@ def test_sgd_probe_lowers_the_learning_rate_after_each_third(monkeypatch):
 @pytest.mark.parametrize("neighbours", [1, 5, 11])
 @pytest.mark.parametrize("chunk", [7, 1000])
 def test_knn_is_scikit_learns_with_the_cosine_metric(neighbours, chunk):
-    # with two classes and an odd number there is no tie
+    # With two classes and an odd number there is no tie.
     features, labels = clusters(120, 2, 6, 1.5, 9)
-    train, test, train_labels = features[:80], 3 * features[80:], labels[:80]
-    reference = KNeighborsClassifier(neighbours, metric="cosine").fit(
-        train.numpy(), train_labels.numpy()
-    )
-    assert (
-        knn_predict(train, train_labels, test, neighbours, 2, chunk).tolist()
-        == reference.predict(test.numpy()).tolist()
-    )
+    train, test = features[:80], 3 * features[80:]
+    classifier = KNeighborsClassifier(neighbours, metric="cosine")
+    expected = classifier.fit(train.numpy(), labels[:80].numpy()).predict(test.numpy())
+    found = knn_predict(train, labels[:80], test, neighbours, 2, chunk)
+    assert found.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,7 @@ def test_oracle_all_masks_minority_neurons():
         (1.0, 0.0, 0.0, 0.0, 0.0): (False, False, False),  # a majority feature
         (0.8, 0.0, 0.0, 0.6, 0.0): (False, False, False),  # more of a majority feature
         (0.6, 0.0, 0.0, 0.8, 0.0): (True, True, False),  # a mixture, most of it minority
-        (0.0, 0.0, 0.0, 0.4, 1.0): (True, True, False),  # most of it outside
-        (0.0, 0.0, 0.0, 0.2, 1.0): (False, False, False),  # below the threshold
+        (0.0, 0.0, 0.0, 0.4, 1.0): (False, False, False),  # the largest, but below the threshold
         (0.0, 0.0, 0.0, 0.0, 0.0): (False, False, False),  # a dead neuron
     }
     weights = torch.tensor([*neurons])[None]
