@@ -438,8 +438,8 @@ def test_damaged_parquet(tmp_path):
 
 
 def image_folder(folder: Path, **changes) -> ImageData:
-    lists = {"train_list": "train.txt", "test_list": "test.txt"}
-    return ImageData(format="image_folder", folder=str(folder), size=8, **lists | changes)
+    keys = {"size": 8, "train_list": "train.txt", "test_list": "test.txt"}
+    return ImageData(format="image_folder", folder=str(folder), **keys | changes)
 
 
 def write_image_folder(folder: Path) -> np.ndarray:
