@@ -5,7 +5,6 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +34,9 @@ from rarefeat.workflow.files.tensors import write_tensors
 from rarefeat.workflow.project import Project, parse
 from rarefeat.workflow.run.cli_helpers import load_function
 from rarefeat.workflow.run.command import write, write_outputs
-from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job import Job, make_job
 from rarefeat.workflow.run.job_inputs import JobInputs, call
-from rarefeat.workflow.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table
+from rarefeat.workflow.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table, lineage
 
 torch.set_num_threads(1)
 # Of a shell that runs the tests in the background, processes would inherit that SIGINT is ignored.
@@ -249,7 +248,10 @@ def run_chain(results: Path, name: str, study: Study, cell: Cell, block: str) ->
 
 def job_at(stage: Stage, config: dict[str, Any], name: str, at: Cell, block: str) -> Job:
     """The job of a stage that is told some config, whatever its study."""
-    return replace(stage, job_config=lambda study, cell: config).job(name, None, at, block)
+    files = {
+        folder: upstream.function for upstream in stage.upstream for folder in upstream.folders
+    }
+    return make_job(stage.function, lineage(stage.upstream), config, name, at, block, files=files)
 
 
 def run_cell(

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -166,11 +165,10 @@ def test_the_stages_of_images_write_what_is_declared(pictured, kind, contents):
 
 
 def test_the_supervised_encoders_are_what_is_declared(project, tmp_path):
-    section = project.sections["augmentation"]
-    study = section.studies[section.supervised.study]
-    settings = section.supervised.model_copy(update={"steps": 2})
-    job = replace(SUPERVISE, job_config=lambda *_: {"study": study, "supervised": settings})
-    path = tmp_path / "supervised.safetensors"
-    run_stage(job.job("", None), tmp_path, path)
+    section, path = project.sections["augmentation"], tmp_path / "supervised.safetensors"
+    short = section.supervised.model_copy(update={"steps": 2})
+    section = section.model_copy(update={"supervised": short})
+    run_stage(SUPERVISE.job("", section), tmp_path, path)
+    study = section.supervised_study
     sizes = {"m": study.training.m, "d1": study.data.d1}
     assert differences(path, tmp_path, augmentation.SUPERVISED, sizes) == []

@@ -24,7 +24,7 @@ from rarefeat.figures.labels import arm_name
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import MASKED, RARE, STYLES, SeriesStyle, project_style
-from rarefeat.studies.augmentation.image_figures import plot_image_views
+from rarefeat.studies.augmentation.figures import augmentation_images
 from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
@@ -32,7 +32,6 @@ from rarefeat.studies.selection.figures import law_errors_by_third
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 from rarefeat.workflow.registry import kinds
-from rarefeat.workflow.run.job import Job
 
 PAPERS = {
     "imbalance_and_pruning": "Imbalance and pruning",
@@ -162,9 +161,9 @@ def table_2(tables: PublishedTables) -> Figure:
 
 def photograph_views(tables: PublishedTables) -> Figure:
     """Draw what the features of photographs keep and forget, by what the two views differ in."""
-    table = tables["photograph_views"]
     order = ("none", "crops", "colours", "crops_and_colours")
-    return plot_image_views(table, [f"views_{kind}" for kind in order])
+    table = {"means": tables["photograph_views"]}
+    return augmentation_images(table, [f"views_{kind}" for kind in order])
 
 
 def verdict_mosaic(tables: PublishedTables) -> str:
@@ -233,7 +232,7 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
     ),
     "longtail_cifar10_confirm.png": (
         ("cifar10_confirm_gains",),
-        lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}, Job(stage="")),
+        lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}),
     ),
     "photograph_views.png": (("photograph_views",), photograph_views),
 }

@@ -74,9 +74,9 @@ STUDY = Study(
     grid={"points": Grid(eps_min=[0.5, 1.0], sigma=[0.1], arms=["dense", "ideal"])},
 )
 ENCODERS_READ = [
-    "studies.theory.milestones:read_milestones",
+    "studies.theory.history:read_milestones",
     "studies.theory.one_step:read_one_step",
-    "studies.theory.overlap:read_overlap",
+    "studies.theory.history:read_overlap",
     "studies.imbalance.alignment_map:alignment_map",
 ]
 READERS = {

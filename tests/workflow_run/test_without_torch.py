@@ -13,7 +13,6 @@ TENSORS = {
     "studies.fate.claims": "reads the law of late learning",
     "studies.fate.figures": "reads the law of late learning",
     "studies.fate.learning_times": "reads the law of late learning",
-    "studies.imbalance.alignment_map": "cosines of trained weights",
     "studies.long_tail.aggregate": "groups of classes by the function that training uses",
     "studies.scaling.sets": "draws neurons by the million",
     "studies.selection.model_validation": "draws the initial weights that the law reads",
@@ -26,9 +25,8 @@ TENSORS = {
     "studies.theorems.plots": "rows of tensors",
     "studies.theorems.spurious_features": "a figure beside its measurement",
     "studies.theorems.task_mixture": "a figure beside its measurement",
-    "studies.theory.milestones": "courses of trained weights",
+    "studies.theory.history": "courses of trained weights",
     "studies.theory.one_step": "steps of trained encoders",
-    "studies.theory.overlap": "cosines of trained weights",
 }
 """Modules of tables that compute with tensors, and why."""
 BLOCKED = """

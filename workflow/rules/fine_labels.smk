@@ -1,37 +1,32 @@
-# Fine-grained labels: detectors, contrastive encoders, and networks on images.
-
-from rarefeat.studies.fine_labels.declaration import (
-    COMPARE,
-    CROSS,
-    MEASURE as MEASURE_DETECTORS,
-    REPRESENT,
-    SWEEP_DIGITS,
-    SWEEP_PHOTOGRAPHS,
-    TRAIN,
-)
+"""Fine-grained labels: networks, contrastive encoders, and networks on images."""
 
 
-# Trains the detectors of a cell on coarse or on fine labels.
 rule train_detectors:
+    """Train the detectors of a cell on coarse, on fine or on other labels."""
     output:
         detectors="<results>/detectors/{study}/{cell}/seeds={seeds}.safetensors",
     log:
         "<results>/logs/train_detectors/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(TRAIN.function),
+        study=runs("studies.fine_labels.networks:train_detectors"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        *told(stage_job(lambda study: TRAIN)),
-        function=TRAIN.function,
+        *reads(
+            "studies.fine_labels.networks:train_detectors",
+            "data",
+            "learner",
+            "detectors",
+            "finetuning",
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
-        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.fine_labels.networks:train_detectors {wildcards.study}"
+        " --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
-# Errors, growth, and linear heads of the trained detectors.
 rule measure_detectors:
+    """Measure errors, growth, and linear heads of the trained detectors."""
     input:
         detectors=rules.train_detectors.output.detectors,
     output:
@@ -41,78 +36,102 @@ rule measure_detectors:
     log:
         "<results>/logs/measure_detectors/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(MEASURE_DETECTORS.function),
+        study=runs("studies.fine_labels.networks:measure_detectors"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(10),
     params:
-        *told(stage_job(lambda study: MEASURE_DETECTORS)),
-        function=MEASURE_DETECTORS.function,
+        *reads(
+            "studies.fine_labels.networks:measure_detectors",
+            "hierarchy",
+            "learner",
+            "detectors",
+            "finetuning",
+            "s_dag",
+            "tests",
+            "heads",
+            "noise",
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
-        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.fine_labels.networks:measure_detectors {wildcards.study}"
+        " --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
-# The scalar and the direct simulator at the same cells.
 rule compare_simulators:
+    """Train the same cells by the scalar and by the direct simulator."""
     output:
         simulators="<results>/simulators/{study}/{cell}/seeds={seeds}.parquet",
     log:
         "<results>/logs/compare_simulators/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(COMPARE.function),
+        study=runs("studies.fine_labels.simulator_comparison:compare_simulators"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        *told(stage_job(lambda study: COMPARE)),
-        function=COMPARE.function,
+        *reads(
+            "studies.fine_labels.simulator_comparison:compare_simulators",
+            "hierarchy",
+            "learner",
+            "detectors",
+            "tests",
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
-        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.fine_labels.simulator_comparison:compare_simulators {wildcards.study}"
+        " --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
-# Contrastive encoders between coarse and fine labels.
 rule train_contrastive:
+    """Train and measure contrastive encoders between coarse and fine labels."""
     output:
         crossing="<results>/crossing/{study}/{cell}/seeds={seeds}.parquet",
         crossing_heads="<results>/crossing_heads/{study}/{cell}/seeds={seeds}.parquet",
     log:
         "<results>/logs/train_contrastive/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(CROSS.function),
+        study=runs("studies.fine_labels.contrastive_encoder:train_contrastive"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        *told(stage_job(lambda study: CROSS)),
-        function=CROSS.function,
+        *reads(
+            "studies.fine_labels.contrastive_encoder:train_contrastive",
+            "hierarchy",
+            "training",
+            "arms",
+            "tests",
+            "heads",
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
-        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.fine_labels.contrastive_encoder:train_contrastive {wildcards.study}"
+        " --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
-# Label granularity on digits.
 rule sweep_digits:
+    """Pretrain on digits with one kind of labels, fine-tune and probe."""
     output:
         sweeps="<results>/sweeps/{study}/{cell}/seeds={seeds}.parquet",
     log:
         "<results>/logs/sweep_digits/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(SWEEP_DIGITS.function),
+        study=runs("studies.fine_labels.granularity.digits:sweep_digits"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
-        *told(stage_job(lambda study: SWEEP_DIGITS)),
-        function=SWEEP_DIGITS.function,
+        *reads(
+            "studies.fine_labels.granularity.digits:sweep_digits",
+            "training",
+            "levels",
+            "candidates",
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
-        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.fine_labels.granularity.digits:sweep_digits {wildcards.study}"
+        " --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
-# Features of photographs, for clusters. Checkpoints are no output, as they must outlive a failure.
 rule represent_photographs:
+    """Train the features of photographs; checkpoints are no output, as they outlive a failure."""
     input:
         images=rules.image_data.output.images,
     output:
@@ -120,45 +139,54 @@ rule represent_photographs:
     log:
         "<results>/logs/represent_photographs/{study}.log",
     wildcard_constraints:
-        study=runs(REPRESENT.function),
+        study=runs("studies.fine_labels.granularity.photographs:represent_photographs"),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(1440),
         gpu=gpus,
     params:
-        *told(stage_job(lambda study: REPRESENT)),
-        function=REPRESENT.function,
+        *reads(
+            "studies.fine_labels.granularity.photographs:represent_photographs",
+            "training",
+            "features",
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study}"
-        " --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.fine_labels.granularity.photographs:represent_photographs"
+        " {wildcards.study} --output {output:q} > {log:q} 2>&1"
 
 
-def clustered_features(wildcards):
-    """Return the features of photographs, where the labels of a cell are clusters of them."""
-    _, scheme = STUDIES[wildcards.study].by_cell()[find_cell(wildcards)]
-    return rules.represent_photographs.output.features if scheme.clustered else []
-
-
-# Label granularity on photographs, replica after replica, with checkpoints.
 rule sweep_photographs:
+    """Pretrain on photographs with one kind of labels, replica after replica, with checkpoints."""
     input:
         images=rules.image_data.output.images,
-        features=clustered_features,
+        features=lambda wildcards: (
+            rules.represent_photographs.output.features
+            if STUDIES[wildcards.study].settings(PROJECT.cells[wildcards.study, wildcards.cell])[
+                "features"
+            ]
+            else []
+        ),
     output:
         sweeps="<results>/sweeps/{study}/{cell}/seeds={seeds}.parquet",
     log:
         "<results>/logs/sweep_photographs/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs(SWEEP_PHOTOGRAPHS.function),
+        study=runs("studies.fine_labels.granularity.photographs:sweep_photographs"),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
         runtime=scale_with_attempt(1440),
         gpu=gpus,
     params:
-        *told(stage_job(lambda study: SWEEP_PHOTOGRAPHS)),
-        function=SWEEP_PHOTOGRAPHS.function,
+        *reads(
+            "studies.fine_labels.granularity.photographs:sweep_photographs",
+            "data",
+            "training",
+            "levels",
+            "candidates",
+        ),
     shell:
-        "rarefeat run {params.function} {wildcards.study} --cell {wildcards.cell:q}"
-        " --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
+        "rarefeat run studies.fine_labels.granularity.photographs:sweep_photographs"
+        " {wildcards.study} --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q}"
+        " > {log:q} 2>&1"

@@ -1,4 +1,4 @@
-"""Metrics of frozen embeddings: a linear regression head, and the similarity of pairs.
+"""Metrics of frozen embeddings: linear regression heads, and the similarity of pairs.
 
 Axes: n samples of the training set, n_test of the test set, m neurons.
 """
@@ -24,6 +24,39 @@ def linear_probe(
     residual = test_labels.double() - y_mean - ((test_features.double() - x_mean) @ head)[:, 0]
     mse = residual.square().mean()
     return mse.item(), (1 - mse / test_labels.double().var(correction=0)).item()
+
+
+Head = tuple[Float[Tensor, " m"], Float[Tensor, ""]]
+"""Weights and intercept of a linear head."""
+
+
+def ridge_heads(
+    features: Float[Tensor, "n m"], labels: Float[Tensor, " n"], penalties: list[float]
+) -> list[Head]:
+    """Minimise the mean squared error + penalty v |head|^2, with a free intercept.
+
+    v is the summed variance of the features, so that the penalty does not depend on their scale.
+    """
+    is_used = (features != 0).any(0)  # a neuron that is never active has weight 0 in all solutions
+    x, y = features[:, is_used], labels - labels.mean()
+    mean = x.mean(0)
+    U, s, Vh = torch.linalg.svd(x - mean, full_matrices=False)
+    is_positive = s > s[:1] * max(x.shape) * torch.finfo(s.dtype).eps
+    along = U.T @ y
+
+    def solution(penalty: float) -> Head:
+        shrunk = torch.where(is_positive, s / (s.square() + penalty * s.square().sum()), 0.0)
+        head = torch.zeros_like(features[0])
+        head[is_used] = Vh.T @ (shrunk * along)
+        return head, labels.mean() - mean @ head[is_used]
+
+    return [solution(penalty) for penalty in penalties]
+
+
+def sign_error(head: Head, features: Float[Tensor, "n m"], labels: Float[Tensor, " n"]) -> float:
+    """Compute the fraction of samples on the wrong side of 0, or on it, for labels of +1 and -1."""
+    weights, intercept = head
+    return ((features @ weights + intercept) * labels <= 0).double().mean().item()
 
 
 def pair_cosine_similarity(

@@ -4,6 +4,7 @@ A group of rows that is summarised has one position on the axes of the grid and 
 the arm without a mask, with which paired differences are formed seed by seed.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +16,7 @@ from rarefeat.stages.tables import (
     ARM,
     GRID,
     INDICATORS,
-    KEYS,
+    INTERVAL,
     METRICS,
     PAIRED,
     POINT,
@@ -26,8 +27,7 @@ from rarefeat.stages.tables import (
 from rarefeat.statistics import UNBOUNDED, fraction_interval, student_interval
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.study import Study
-from rarefeat.workflow.files.schema import validate
-from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.files.schema import validate, validate_sorted
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 DENSE = tuple(Arm(arm="dense").model_dump().values())
@@ -36,11 +36,8 @@ DENSE = tuple(Arm(arm="dense").model_dump().values())
 
 def column_bounds(item: Column) -> tuple[float, float]:
     """Return the bounds of a column from its checks, without their tolerance for rounding."""
-    bounds = {
-        key: round(value, 4)
-        for check in item.checks
-        for key, value in (check.statistics or {}).items()
-    }
+    checks = ((check.statistics or {}).items() for check in item.checks)
+    bounds = {key: round(value, 4) for key, value in itertools.chain(*checks)}
     return bounds.get("min_value", -math.inf), bounds.get("max_value", math.inf)
 
 
@@ -55,9 +52,8 @@ def paired_interval(
     """Compute the mean and confidence interval of the paired difference to `dense`."""
     if dense is None:
         return np.nan, np.nan, np.nan
-    mean, _, low, high, _ = student_interval(
-        (values - dense).to_numpy(), inside=difference_bounds(inside)
-    )
+    change = (values - dense).to_numpy()
+    mean, _, low, high, _ = student_interval(change, inside=difference_bounds(inside))
     return mean, low, high
 
 
@@ -70,9 +66,8 @@ def select_cells(tables: Mapping[str, list[pd.DataFrame]], study: Study) -> list
     for cell in study.cells():
         arms = {tuple(arm.model_dump().values()) for arm in cell.arms}
         for table in tables.get(cell.path, ()):
-            selected.append(
-                table[[key in arms for key in table[list(ARM)].itertuples(index=False, name=None)]]
-            )
+            keys = table[list(ARM)].itertuples(index=False, name=None)
+            selected.append(table[[key in arms for key in keys]])
     return selected
 
 
@@ -88,7 +83,7 @@ def grid_table(probes: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Return one row per cell, arm and seed, sorted, from the rows of the probes."""
     table = pd.concat(probes, ignore_index=True)
     table[list(METRICS)] = table[list(METRICS)].astype(float)
-    return validate(GRID, table.sort_values([*KEYS, "seed"], ignore_index=True))
+    return validate_sorted(GRID, table)
 
 
 def summarise(
@@ -110,15 +105,10 @@ def summarise(
             mean, sd, low, high, n = student_interval(values, inside=inside)
             if metric in INDICATORS:
                 low, high = fraction_interval(values)
-            paired = paired_interval(
-                cell[metric],
-                plain[metric] if plain is not None and plain is not cell else None,
-                inside,
-            )
+            other = plain[metric] if plain is not None and plain is not cell else None
+            paired = paired_interval(cell[metric], other, inside)
             rows.append((*key, metric, mean, sd, low, high, n, *paired))
-    return pd.DataFrame(
-        rows, columns=[*keys, "metric", "mean", "sd", "ci_low", "ci_high", "n", *PAIRED]
-    )
+    return pd.DataFrame(rows, columns=[*keys, "metric", "mean", "sd", *INTERVAL, *PAIRED])
 
 
 def summary_table(grid: pd.DataFrame) -> pd.DataFrame:
@@ -148,61 +138,33 @@ def trends_table(grid: pd.DataFrame, study: Study) -> pd.DataFrame:
                 dense = curves.get(DENSE)
                 for key, curve in curves.items():
                     x = curve.index.to_numpy() - curve.index.to_numpy().mean()
-                    slopes = (
-                        x @ curve.to_numpy() / (x @ x)
-                        if len(x) > 1
-                        else np.full(curve.shape[1], np.nan)
-                    )
+                    alone = np.full(curve.shape[1], np.nan)
+                    slopes = x @ curve.to_numpy() / (x @ x) if len(x) > 1 else alone
                     slope, _, low, high, n = student_interval(slopes)
                     other = dense.mean() if dense is not None and dense is not curve else None
                     paired = paired_interval(curve.mean(), other, column_bounds(column))
                     ends = curve.iloc[0].mean(), curve.iloc[-1].mean()
                     rows.append((name, sigma, *key, metric, slope, low, high, n, *ends, *paired))
-    columns = [
-        "grid",
-        "sigma",
-        *ARM,
-        "metric",
-        "slope",
-        "ci_low",
-        "ci_high",
-        "n",
-        "at_lowest",
-        "at_highest",
-        *PAIRED,
-    ]
-    return validate(TRENDS, pd.DataFrame(rows, columns=columns))
+    return validate(TRENDS, pd.DataFrame(rows, columns=list(TRENDS.columns)))
 
 
 def trajectories_table(rows: Mapping[str, list[pd.DataFrame]], study: Study) -> pd.DataFrame:
     """Return one row per cell, arm, seed, step and metric of the neurons' training, sorted."""
-    axes = {cell.path: cell.values for cell in study.cells()}
-    rows = {
-        path: [table.assign(**axes[path]) for table in tables]
-        for path, tables in rows.items()
-        if path in axes
+    of_cells = {
+        cell.path: [table.assign(**cell.values) for table in rows.get(cell.path, ())]
+        for cell in study.cells()
     }
-    table = pd.concat(select_cells(rows, study), ignore_index=True)
-    return validate(
-        TRAJECTORIES, table.sort_values([*KEYS, "seed", "step", "metric"], ignore_index=True)
-    )
+    table = pd.concat(select_cells(of_cells, study), ignore_index=True)
+    return validate_sorted(TRAJECTORIES, table)
 
 
-def aggregate_trajectories(inputs: JobInputs, job: Job) -> pd.DataFrame:
-    """Return the trajectories of a study.
-
-    Inputs: the files of trajectories of all cells. Config: the study by its name. Output: a table
-    of the schema `TRAJECTORIES`.
-    """
-    (name,) = job.config
-    return trajectories_table(read_cells(inputs, "trajectories"), job.config_section(name, Study))
+def aggregate_trajectories(inputs: JobInputs, study: Study) -> pd.DataFrame:
+    """Return the trajectories of a study, from the files of all cells."""
+    return trajectories_table(read_cells(inputs, "trajectories"), study)
 
 
 def aggregate(inputs: JobInputs, study: Study) -> dict[str, pd.DataFrame]:
-    """Make the tables of a study, or of a block of its grid, by the ends of their names.
-
-    Inputs: the files of probes and trajectories of its cells.
-    """
+    """Return the tables of a study, or of a block of its grid, by the ends of their names."""
     grid = grid_table(select_cells(read_cells(inputs, "probes"), study))
     return {
         "grid": grid,

@@ -59,10 +59,8 @@ def milestones(
     """
     steps = log_spaced(training.T)
     parameters = theory_parameters(data, training, eps_min, sigma)
-    recorded, (at_T1, at_T2) = (
-        neurons_from_history(history, parameters.d),
-        (neurons_from_history(neurons, parameters.d) for neurons in ends),
-    )
+    recorded = neurons_from_history(history, parameters.d)
+    at_T1, at_T2 = (neurons_from_history(neurons, parameters.d) for neurons in ends)
     start, end = recorded.select(0), recorded.select(-1)
     sets = initial_neuron_sets(start, parameters.eps_min)
     max_coordinates = max_abs_coordinates(
@@ -77,15 +75,9 @@ def milestones(
         metrics |= {"T1": float(T1)} | metrics_at_T1(at_T1, sets, parameters, max_coordinates)
     if T2 >= 0:
         within = [i for i, step in enumerate(steps) if T1 < step < T2]
-        between = Neurons(
-            *(
-                torch.cat([values[within], last[None]])
-                for values, last in zip(recorded, at_T2, strict=True)
-            )
-        )
-        metrics |= (
-            {"T2": float(T2)}
-            | stage_two_metrics(between, sets, parameters, max_coordinates)
-            | metrics_at_T2(at_T1, at_T2, sets, parameters)
-        )
+        ends_at_T2 = zip(recorded, at_T2, strict=True)
+        between = Neurons(*(torch.cat([rows[within], last[None]]) for rows, last in ends_at_T2))
+        metrics |= {"T2": float(T2)}
+        metrics |= stage_two_metrics(between, sets, parameters, max_coordinates)
+        metrics |= metrics_at_T2(at_T1, at_T2, sets, parameters)
     return metrics | final_metrics(end, sets, parameters, max_coordinates)

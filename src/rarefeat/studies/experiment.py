@@ -74,7 +74,8 @@ class TableColumns:
 
     name: str
     rows: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, Column | str]
+    """By name; a text is MODULE:MAPPING of columns by name."""
     keys: Sequence[str]
 
     @cached_property
@@ -82,7 +83,10 @@ class TableColumns:
         """Its schema, for whoever makes or reads the table; a plan needs none."""
         from rarefeat.workflow.files import schema
 
-        columns = {name: item.schema() for name, item in self.columns.items()}
+        columns = {
+            name: load_function(item)[name] if isinstance(item, str) else item.schema()
+            for name, item in self.columns.items()
+        }
         return schema.schema(self.name, self.rows, columns, list(self.keys))
 
 
@@ -94,6 +98,9 @@ def setting(kind: Any, meaning: str, **bounds: float) -> Any:
 DIVERGED = {"diverged"}
 """Column of a replica that has run away: 0 or 1."""
 SEED = Column("seed of the replica", SIZE, "", kind=int)
+POINT = dict.fromkeys(("eps_min", "sigma"), "stages.tables:POINT")
+ARM = dict.fromkeys(("arm", "alpha", "onset", "pruned_update"), "stages.tables:ARM")
+"""Keys of the tables of an encoder study."""
 
 
 class PointStudy(SeedSettings):
@@ -134,7 +141,7 @@ class Experiment:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of the section, by `setting`, or a type."""
     arms: Mapping[str, Column | str] = field(default_factory=dict)
-    """Columns that tell arms of one seed apart; a text is MODULE:MAPPING of columns by name."""
+    """Columns that tell arms of one seed apart; texts as in TableColumns."""
     study: str = ""
     """Name of the study in paths; that of the file by default."""
     table: str = ""
@@ -187,15 +194,9 @@ class Experiment:
     @cached_property
     def schema(self) -> "pa.DataFrameSchema":
         """The schema of its table."""
-        from rarefeat.workflow.files import schema
-
         columns = {**self.axes, **self.arms, "seed": SEED, **self.columns}
-        columns = {
-            name: load_function(item)[name] if isinstance(item, str) else item.schema()
-            for name, item in columns.items()
-        }
         keys = [*self.keys, "seed"]
-        return schema.schema(self.table_name, f"a row per ({', '.join(keys)})", columns, keys)
+        return TableColumns(self.table_name, f"a row per ({', '.join(keys)})", columns, keys).schema
 
     def changes(self, table: "pd.DataFrame") -> "pd.DataFrame":
         """Return the rows of all other arms, `changed` columns minus the base's at the seed."""

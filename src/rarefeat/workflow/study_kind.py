@@ -44,7 +44,6 @@ class Stage:
     where a study has one."""
     needs: str = ""
     """Setting without which a cell has no such job."""
-    job_config: Callable[[Any, Cell], ConfigSections | None] | None = None
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -54,8 +53,6 @@ class Stage:
 
     def config_of(self, study: Any, cell: Cell | None) -> ConfigSections | None:
         """Return the settings of the job of a cell; None where the cell has no such job."""
-        if self.job_config:
-            return self.job_config(study, cell)
         config = settings_of(study, cell, self.settings)
         return None if self.needs and not config[self.needs] else config
 
@@ -123,7 +120,7 @@ class Stage:
 
 def settings_of(study: Any, cell: Cell | None, names: Iterable[str]) -> dict[str, Any]:
     """Return the settings with some names: of a cell, `study.settings(cell)`, or of the study."""
-    of_cell = study.settings(cell) if cell and hasattr(study, "settings") else {}
+    of_cell = study.settings(cell) if cell and cell.axes and hasattr(study, "settings") else {}
     return {name: of_cell[name] if name in of_cell else getattr(study, name) for name in names}
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from conftest import seeded, train_study, verdicts_of
+from conftest import run_stage, seeded, train_study, verdicts_of
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
@@ -22,8 +22,8 @@ from rarefeat.model.sparse_coding import regression_target
 from rarefeat.studies.augmentation import claims as decoupling
 from rarefeat.studies.augmentation import figures
 from rarefeat.studies.augmentation.config import Supervised
-from rarefeat.studies.augmentation.declaration import TABLES
-from rarefeat.studies.augmentation.measure import SCHEMAS, measure_augmentation
+from rarefeat.studies.augmentation.declaration import SUPERVISE
+from rarefeat.studies.augmentation.measure import measure_augmentation
 from rarefeat.studies.augmentation.metrics import (
     course_metrics,
     cross_talk,
@@ -38,14 +38,12 @@ from rarefeat.studies.augmentation.metrics import (
     weight_composition,
 )
 from rarefeat.studies.augmentation.supervised_baseline import supervise
-from rarefeat.studies.augmentation.tables import AUGMENTED
+from rarefeat.studies.augmentation.tables import AUGMENTED, OF_SAMPLES
 from rarefeat.training.pretraining import TrainedEncoder
 from rarefeat.workflow.config.study import merge_configs
 from rarefeat.workflow.files.schema import validate_sorted
-from rarefeat.workflow.files.tensors import write_tensors
 from rarefeat.workflow.project import load, parse
-from rarefeat.workflow.run.job import make_job
-from rarefeat.workflow.run.job_inputs import JobInputs
+from rarefeat.workflow.run.job_inputs import JobInputs, call
 
 PROJECT = load("config/config.yaml")
 AUGMENTATION = PROJECT.sections["augmentation"]
@@ -247,120 +245,72 @@ def test_supervise_beats_a_head_on_the_raw_input():
 def small(tmp_path_factory):
     """Train and measure small studies of three kinds."""
     kept = ("independent_noise", "colour_mask", "imbalance_random_mask")
-    dropped = {name: None for name in STUDIES if name not in kept}
-    sizes = {"studies": dropped, "labels": [16, 64], "tests": 60, "gradients": 200}
+    sizes = {"labels": [16, 64], "tests": 60, "gradients": 200}
+    sizes["studies"] = dict.fromkeys(name for name in STUDIES if name not in kept)
     sizes["supervised"] = {"steps": 20, "batch": 16, "lr": 0.01}
     project = parse(merge_configs(RAW, {"augmentation": SMALL | sizes}))
-    augmentation = project.sections["augmentation"]
-    assert tuple(augmentation.studies) == kept
-    folder, parts = tmp_path_factory.mktemp("encoders"), {}
-    learning = augmentation.supervised
-    base, labelled = augmentation.studies["independent_noise"], folder / "supervised.safetensors"
-    pairs = {
-        seed: supervise(base, learning, 1.0, 0.24, seed)
-        for seed in (base.first_seed, base.first_seed + 1)
-    }
-    named = {
-        f"{seed}/{part}": x
-        for seed, pair in pairs.items()
-        for part, x in zip(("weights", "bias"), pair, strict=True)
-    }
-    job = make_job(
-        "studies.augmentation.supervised_baseline:supervise_encoders",
-        (),
-        {"study": base, "supervised": learning},
-    )
-    write_tensors(labelled, named, job.to_json)
-    for name, study in augmentation.studies.items():
+    section = project.sections["augmentation"]
+    assert tuple(section.studies) == kept
+    folder, parts = tmp_path_factory.mktemp("encoders"), []
+    run_stage(SUPERVISE.job("", section), folder, folder / "supervised.safetensors")
+    for name, study in section.studies.items():
         train_study(folder, name, study)
-        job = project.table_job(f"{name}.{TABLES[0]}")
-        for schema, table in zip(
-            TABLES, measure_augmentation(JobInputs(job, folder), job), strict=True
-        ):
-            assert set(table["study"]) == {name}
-            parts.setdefault(schema, []).append(table)
-    tables = {
-        name: validate_sorted(SCHEMAS[name], pd.concat(of_studies, ignore_index=True))
-        for name, of_studies in parts.items()
+        job = project.table_job(f"{name}.augmentation")
+        parts.append(call(measure_augmentation, JobInputs(job, folder), job))
+        assert all(set(table["study"]) == {name} for table in parts[-1].values())
+    return project, {
+        kind.name: validate_sorted(kind, pd.concat([part[kind.name] for part in parts]))
+        for kind in OF_SAMPLES
     }
-    return project, tables
 
 
 def test_null_kind_of_views_is_left_out():
-    views = (
-        parse(merge_configs(RAW, {"augmentation": {"images": {"kinds": {"crops": None}}}}))
-        .sections["augmentation"]
-        .images
-    )
-    assert list(views.studies()) == ["views_none", "views_crops_and_intensity"]
+    def parsed(*names):
+        kinds = {"augmentation": {"images": {"kinds": dict.fromkeys(names)}}}
+        return parse(merge_configs(RAW, kinds)).sections["augmentation"].images
+
+    assert list(parsed("crops").studies()) == ["views_none", "views_crops_and_intensity"]
     with pytest.raises(RarefeatError, match=r"images\.kinds"):
-        parse(
-            merge_configs(
-                RAW,
-                {
-                    "augmentation": {
-                        "images": {"kinds": dict.fromkeys(("none", "crops", "crops_and_intensity"))}
-                    }
-                },
-            )
-        )
+        parsed("none", "crops", "crops_and_intensity")
 
 
 def test_studies_of_every_kind_are_measured(small):
     _, tables = small
-    assert tuple(tables) == TABLES
     final, course = tables["augmentation"], tables["augmentation_course"]
-    neurons = tables["augmentation_neurons"]
-    rates = (
-        neurons[neurons["encoder"] == "trained"]
-        .groupby(["study", "eps_min", "arm", "seed"])["activity"]
-        .mean()
-    )
+    neurons, keys = tables["augmentation_neurons"], ["study", "eps_min", "arm", "seed"]
+    rates = neurons[neurons["encoder"] == "trained"].groupby(keys)["activity"].mean()
     trained = final[(final["metric"] == "activity") & (final["encoder"] == "trained")]
-    expected = trained.set_index(["study", "eps_min", "arm", "seed"])["value"]
-    assert rates.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
-    assert set(final["metric"]) <= set(AUGMENTED)
+    expected = trained.set_index(keys)["value"].sort_index()
+    assert rates.sort_index().to_numpy() == pytest.approx(expected.to_numpy())
     assert set(final["encoder"]) == {"trained", "raw", "oracle", "supervised"}
     assert set(final[final["encoder"] != "trained"]["study"]) == {"independent_noise"}
     colour = course[(course["study"] == "colour_mask") & (course["metric"] == "share_colour")]
     assert (colour["value"] > 0).all()
-    assert set(final[final["study"] == "imbalance_random_mask"]["arm"]) == {
-        "dense",
-        "pruned_neuron",
-        "oracle_all",
-    }
-    shares = course.pivot_table(
-        index=["study", "eps_min", "arm", "seed", "step"], columns="metric", values="value"
-    )
-    total = shares["share_features"] + shares["share_colour"] + shares["share_rest"]
+    arms = set(final[final["study"] == "imbalance_random_mask"]["arm"])
+    assert arms == {"dense", "pruned_neuron", "oracle_all"}
+    shares = course.pivot_table(index=[*keys, "step"], columns="metric", values="value")
+    total = shares[["share_features", "share_colour", "share_rest"]].sum(axis=1)
     assert total.to_numpy() == pytest.approx(1.0, abs=1e-4)
 
 
 def test_every_figure_is_drawn_from_a_subset_of_studies(small):
-    project, tables = small
-    drawn = {
-        name: figure
-        for name, figure in project.outputs["augmentation"].figures.items()
-        if set(figure.tables) <= set(TABLES)
-    }
-    assert len(drawn) == 2
-    for name, figure in drawn.items():
-        getattr(figures, name)(
-            {table: tables[table] for table in figure.tables}, project.figure_job(name)
-        )
+    _, tables = small
+    for draw, name in (
+        (figures.augmentation_dial, "augmentation"),
+        (figures.augmentation_representations, "augmentation_neurons"),
+    ):
+        assert draw({name: tables[name]}).axes
 
 
 def test_claims_of_a_subset_of_studies_are_measured(small):
     project, tables = small
-    table = measured_table(
-        decoupling.measure(tables, project.table_job("augmentation_measured")),
-        load_claims("augmentation"),
-    )
+    declared, final = load_claims("augmentation"), {"augmentation": tables["augmentation"]}
+    measured = decoupling.measure(final, project.sections["augmentation"])
+    table = measured_table(measured, declared)
     rows = table[table["primary"]].set_index("claim_id")
-    assert set(rows.index) == set(load_claims("augmentation").claims)
-    assert (
-        rows.loc[["WL-P1-lucky", "WL-colour-stays", "crossing-pruning"], "estimate"].notna().all()
-    )
+    assert set(rows.index) == set(declared.claims)
+    there = ["WL-P1-lucky", "WL-colour-stays", "crossing-pruning"]
+    assert rows.loc[there, "estimate"].notna().all()
     elsewhere = table[table["study"] == "independent_noise"].set_index("claim_id")["estimate"]
     assert elsewhere[["WL-P7-share", "WL-P12"]].notna().all()
     # What is read from a study that is not there says so.
@@ -386,40 +336,29 @@ def planted(**changes):
             "lucky_focus_at_T2": 0.8, "ordinary_over_lucky_at_T2": 1.0,
             "likeness_to_supervised": 0.95 if augmented else 0.5,
         } | changes  # fmt: skip
-        for cell in study.cells():
-            for arm in cell.trained:
-                noise = 1e-4 * np.random.default_rng([seed, len(name), len(arm.label)]).normal()
-                keys = {"study": name, **cell.values, **arm.model_dump(), "seed": seed}
-                fate = changes.get("helped", 1) * (
-                    0.3 * (arm.arm != "dense") + 0.2 * name.startswith("imbalance_random_mask")
-                )
-                for metric, value in (values | {"minority_alignment": fate}).items():
-                    if metric in AUGMENTED:
-                        rows.append(
-                            keys
-                            | {
-                                "encoder": "trained",
-                                "labels": 0,
-                                "metric": metric,
-                                "value": value + noise,
-                            }
-                        )
-                error = changes.get("error", 0.2 if augmented else 0.8)
-                heads = keys | {"labels": 1024, "metric": "regression_error"}
-                rows.append(heads | {"encoder": "trained", "value": error + noise})
-                if name == "independent_noise":
-                    rows.append(heads | {"encoder": "raw", "value": 0.6 + noise})
+        for cell, arm in ((point, arm) for point in study.cells() for arm in point.trained):
+            noise = 1e-4 * np.random.default_rng([seed, len(name), len(arm.label)]).normal()
+            keys = {"study": name, **cell.values, **arm.model_dump(), "seed": seed}
+            helped = 0.3 * (arm.arm != "dense") + 0.2 * name.startswith("imbalance_random_mask")
+            values["minority_alignment"] = changes.get("helped", 1) * helped
+            of_end = keys | {"encoder": "trained", "labels": 0}
+            rows += [
+                of_end | {"metric": metric, "value": value + noise}
+                for metric, value in values.items()
+                if metric in AUGMENTED
+            ]
+            error = changes.get("error", 0.2 if augmented else 0.8)
+            heads = keys | {"labels": 1024, "metric": "regression_error"}
+            rows.append(heads | {"encoder": "trained", "value": error + noise})
+            if name == "independent_noise":
+                rows.append(heads | {"encoder": "raw", "value": 0.6 + noise})
     return pd.DataFrame(rows)
-
-
-JOB = PROJECT.table_job("augmentation_measured")
 
 
 def verdicts(**changes):
     """Return the verdict of every claim in its primary regime."""
-    table = verdicts_of(
-        "augmentation", decoupling.measure({"augmentation": planted(**changes)}, JOB)
-    )
+    measured = decoupling.measure({"augmentation": planted(**changes)}, AUGMENTATION)
+    table = verdicts_of("augmentation", measured)
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
 
@@ -503,20 +442,13 @@ def test_invalid_studies_are_rejected():
 
 
 def test_image_views_differ_only_in_their_augmentation():
-    views = parse(RAW).sections["augmentation"].images
+    views = AUGMENTATION.images
     kinds = views.studies()
     assert list(kinds) == ["views_none", "views_crops", "views_crops_and_intensity"]
-    plain = views.study.augmentation
-    assert (
-        len(
-            {
-                kind.model_copy(update={"augmentation": plain}).model_dump_json()
-                for kind in kinds.values()
-            }
-        )
-        == 1
-    )
+    plain = {"augmentation": views.study.augmentation}
+    others = [kind.model_copy(update=plain) for kind in kinds.values()]
+    assert others[0] == others[1] == others[2]
     assert len({kind.augmentation.model_dump_json() for kind in kinds.values()}) == 3
-    assert [arm.label for arm in kinds["views_none"].arms] == ["dense"]
-    assert [cell["split"] for cell in kinds["views_none"].cells()] == ["long_tailed"]
-    assert kinds["views_none"].rho == [1.0]
+    none = kinds["views_none"]
+    assert ([arm.label for arm in none.arms], none.rho) == (["dense"], [1.0])
+    assert [cell["split"] for cell in none.cells()] == ["long_tailed"]

@@ -5,18 +5,13 @@ import pytest
 import synthetic_tables
 from paper_values import check, texts
 
-from rarefeat.studies.augmentation import figures, image_figures
+from rarefeat.studies.augmentation import figures
 from rarefeat.studies.augmentation.declaration import FIGURES
-from rarefeat.workflow.run.job import Job
 
-JOB = Job(stage="studies.augmentation.figures")
 FEW = (
-    "random_mask",
-    "independent_noise",
-    "random_mask_learned_bias",
-    "colour_mask_and_redrawn",
+    "random_mask", "independent_noise", "random_mask_learned_bias", "colour_mask_and_redrawn",
     "imbalance_random_mask",
-)
+)  # fmt: skip
 PAIRS = ("random_mask", "independent_noise", "identical")
 ALL = (
     *figures.DIAL, "random_mask_without_bias", "identical_without_bias",
@@ -32,13 +27,8 @@ ALL = (
 )
 def test_figure(name, studies, seeds, labels):
     tables = synthetic_tables.augmentation(studies, seeds, labels)
-    check(
-        lambda: getattr(figures, name)(
-            {table: tables[table] for table in FIGURES[name].tables}, JOB
-        ),
-        seeds,
-        twice=studies is FEW,
-    )
+    shown = {table: tables[table] for table in FIGURES[name].tables}
+    check(lambda: getattr(figures, name)(shown), seeds, twice=studies is FEW)
 
 
 @pytest.mark.parametrize("covered", [0.0, 0.6])
@@ -48,7 +38,7 @@ def test_dial_without_a_bias(covered):
     table = pd.DataFrame(shares.items(), columns=["study", "mean"])
     ends = {"ci_low": table["mean"] - 0.01, "ci_high": table["mean"] + 0.01}
     table = table.assign(metric="covered_features", n=5, **ends)
-    check(lambda: figures.augmentation_dial({"augmentation": table}, JOB), 5)
+    check(lambda: figures.augmentation_dial({"augmentation": table}), 5)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +46,10 @@ def test_dial_without_a_bias(covered):
     [["views_none"], ["views_none", "views_crops", "views_colours", "views_crops_and_colours"]],
 )
 def test_images(kinds):
-    job = Job(stage="studies.augmentation.image_figures", config={"kinds": kinds})
     metrics, *others = synthetic_tables.image_views(kinds, seeds=3).values()
-    check(lambda: image_figures.augmentation_images({"metrics": metrics}, job), 3)
+    check(lambda: figures.augmentation_images({"metrics": metrics}, kinds), 3)
     tables = dict(zip("ab", others, strict=True))
-    figure = check(lambda: image_figures.augmentation_embeddings(tables, job), most=10)
+    figure = check(lambda: figures.augmentation_embeddings(tables, kinds), most=10)
     assert {str(label) for label in range(10)} <= set(texts(figure))
 
 

@@ -8,10 +8,9 @@ from conftest import seeded
 
 from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
-from rarefeat.studies.augmentation import doc_tables, tables
-from rarefeat.studies.augmentation.declaration import IMAGE_TABLES
-from rarefeat.studies.augmentation.image_figures import augmentation_images as draw
+from rarefeat.studies.augmentation import declaration
 from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
+from rarefeat.studies.augmentation.tables import OF_IMAGES
 from rarefeat.workflow.config.images import Augmentation, Network
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import load
@@ -75,44 +74,33 @@ def test_grey_and_coloured_images_are_published_apart():
     colour = metrics[(metrics["metric"] == "separation") & (metrics["study"] == "views_crops")]
     metrics = pd.concat([metrics, colour.assign(metric="colour_invariance")])
     units = units.assign(firing_rate=units["layer"].map({"stem": 0.9, "1": 0.7, "2": 0.2}))
-    grey = doc_tables.image_views(metrics, units)
-    coloured = doc_tables.photograph_views(metrics, units)
+    grey = declaration.image_views(metrics, units)
+    coloured = declaration.photograph_views(metrics, units)
     assert set(grey["study"]) == {"views_none"}
     assert set(coloured["study"]) == {"views_crops"}
     rates = coloured[coloured["metric"] == "firing_rate"]
     assert list(rates["mean"]) == pytest.approx([0.2, 0.2])  # of the last block
 
 
-def test_every_kind_is_measured_collected_and_drawn(digits):
+def test_every_kind_is_measured_on_the_same_start(digits):
     images = dict(zip(("train", "train_labels", "test", "test_labels"), digits * 2, strict=True))
-    project, study = load("config/config.yaml"), project_study()
-    kinds = {name: study for name in ("views_none", "views_crops")}
-    parts = {table: [] for table in IMAGE_TABLES}
+    study, kinds, parts = project_study(), ("views_none", "views_crops"), {}
     for name in kinds:
         encoders = {seed: make_encoder(NETWORK, 1, name, seed) for seed in (3, 4)}
         for encoder in encoders.values():
             calibrate(encoder, images["train"])
-        found = measure(
-            study, "views", images, dict.fromkeys((3, 4), torch.arange(40)), encoders, embedded=35
+        pools = dict.fromkeys((3, 4), torch.arange(40))
+        parts[name] = measure(study, "views", images, pools, encoders, embedded=35)
+    metrics, _, embedding = (
+        validate_sorted(
+            kind, pd.concat([parts[name][kind.name].assign(study=name) for name in kinds])
         )
-        for table, part in found.items():
-            parts[table].append(part.assign(study=name))
-    gathered = {
-        name: validate_sorted(getattr(tables, name.upper()), pd.concat(part))
-        for name, part in parts.items()
-    }
-    assert (
-        gathered["augmentation_images_embedding"].groupby("study")["image"].apply(list).tolist()
-        == [list(range(0, 40, 2))] * 2
+        for kind in OF_IMAGES
     )
-    metrics = gathered["augmentation_images"]
+    places = embedding.groupby("study")["image"].apply(list)
+    assert places.tolist() == [list(range(0, 40, 2))] * 2
     initial = metrics[metrics["network"] == "initial"].pivot_table(
         index=["seed", "metric"], columns="study", values="value"
     )
     # Before training the kinds are the same network.
     pd.testing.assert_series_equal(initial["views_none"], initial["views_crops"], check_names=False)
-    job = project.figure_job("augmentation_images")
-    assert draw(
-        {"augmentation_images": metrics},
-        job.model_copy(update={"config": job.config | {"kinds": list(kinds)}}),
-    ).axes

@@ -1,6 +1,5 @@
 """The granularity sweep on photographs: trainings, stages from file to file, and recipes."""
 
-import contextlib
 from pathlib import Path
 
 import pandas as pd
@@ -15,76 +14,55 @@ from pydantic import ValidationError
 from rarefeat.errors import RarefeatError
 from rarefeat.images.trainer import TrainingRun
 from rarefeat.images.trainer import load as load_weights
-from rarefeat.studies.fine_labels.config import LabelScheme, Photographs, ResNetSettings
 from rarefeat.studies.fine_labels.declaration import REPRESENT, SWEEP_PHOTOGRAPHS
 from rarefeat.studies.fine_labels.granularity import label_schemes, photographs
-from rarefeat.workflow.files.tensors import write_tensors
+from rarefeat.studies.fine_labels.granularity.config import (
+    LabelScheme,
+    Photographs,
+    ResNetSettings,
+)
+from rarefeat.workflow.config.study import merge_configs
+from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.job_inputs import JobInputs
 from rarefeat.workflow.study_kind import IMAGE_DATA, collected_table
 
 REPOSITORY = Path(__file__).parents[3]
 STUDY = "sweep_of_tests"
-NETWORK = {"block": "basic", "depths": [1], "width": 2, "stem": "cifar", "head": 2}
+SWEEP = yaml.safe_load("""
+data: {format: digits}
+seeds: 2
+first_seed: 0
+seeds_per_block: 2
+superclass: [parity]
+levels: {parity: [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]}
+labels: [{kind: coarse}, {kind: clusters, ids: 3}]
+training:
+  checkpoints: [2]
+  shift: 1
+  l2: 0.1
+  flip: 0.5
+  network: {block: basic, depths: [1], width: 2, stem: cifar, head: 2}
+  precision: float32
+  checkpoint_minutes: 5
+  device: cpu
+  threads: 1
+features:
+  augmentation:
+    {crop_scale: [0.8, 1.0], flip: 0, jitter: [0, 0, 0, 0], jitter_probability: 0, grey: 0, blur: 0}
+  training:
+    {tau: 0.2, epochs: 1, warmup_epochs: 0, batch: 128, optimiser: sgd, lr: 0.1, final_lr: 0,
+     momentum: 0.9, weight_decay: 0, log_epochs: 1, checkpoint_minutes: 5, device: cpu, threads: 1}
+""")
+SWEEP["training"] |= {"pretraining": DESCENT, "finetuning": DESCENT}
 
 
 def training(**changes):
-    base = {
-        "pretraining": DESCENT,
-        "finetuning": DESCENT,
-        "checkpoints": [1, 2],
-        "shift": 1,
-        "l2": 0.1,
-        "flip": 0.5,
-    }
-    base |= {
-        "network": NETWORK,
-        "precision": "float32",
-        "checkpoint_minutes": 5,
-        "device": "cpu",
-        "threads": 1,
-    }
-    return ResNetSettings(**base | changes)
-
-
-SIMCLR = {
-    "tau": 0.2,
-    "epochs": 1,
-    "warmup_epochs": 0,
-    "batch": 128,
-    "optimiser": "sgd",
-    "lr": 0.1,
-    "final_lr": 0,
-    "momentum": 0.9,
-    "weight_decay": 0,
-    "log_epochs": 1,
-    "checkpoint_minutes": 5,
-    "device": "cpu",
-    "threads": 1,
-}
-VIEWS = {
-    "crop_scale": [0.8, 1.0],
-    "flip": 0,
-    "jitter": [0, 0, 0, 0],
-    "jitter_probability": 0,
-    "grey": 0,
-    "blur": 0,
-}
+    return ResNetSettings(**merge_configs(SWEEP["training"], {"checkpoints": [1, 2]} | changes))
 
 
 def sweep(**changes):
-    base = {
-        "data": {"format": "digits"},
-        "seeds": 2,
-        "first_seed": 0,
-        "seeds_per_block": 2,
-        "superclass": ["parity"],
-        "levels": {"parity": [y % 2 for y in range(10)]},
-        "labels": [{"kind": "coarse"}, {"kind": "clusters", "ids": 3}],
-        "training": training(checkpoints=[2]).model_dump(),
-        "features": {"augmentation": VIEWS, "training": SIMCLR},
-    }
-    return Photographs(**base | changes)
+    return Photographs(**SWEEP | changes)
 
 
 def images(n=60):
@@ -107,17 +85,24 @@ def classifier(classes=4):
     return photographs.Classifier(encoder, classes, torch.Generator().manual_seed(0))
 
 
-def fit(folder, config=None, identity=0):
-    model, config = classifier(), config or training(pretraining=DESCENT | {"batch": 16})
+def fit(folder, identity=0, **changes):
+    model, config = classifier(), training(**{"pretraining": {"batch": 16}} | changes)
     run = run_of(folder, identity, config.checkpoint_minutes)
     photographs.fit(model, images().train, images().labels, config, config.pretraining, run, [1])
     return model.trained
 
 
+def rows_of(folder, kind, labels, **changes):
+    scheme, identity = LabelScheme(kind=kind), run_of(folder).identity
+    found = photographs.iter_replica_rows(
+        images(), labels, scheme, training(**changes), 0, STUDY, folder, identity
+    )
+    return pd.DataFrame(found)
+
+
 @pytest.mark.parametrize("stop", [1, 3, 4])
 def test_interrupted_training_ends_with_the_same_weights(stop, tmp_path, monkeypatch):
     whole = fit(tmp_path / "whole")
-    often = training(pretraining=DESCENT | {"batch": 16}, checkpoint_minutes=1e-9)
     true = photographs.learning_rate
 
     def interrupted(descent, step, steps):
@@ -127,14 +112,13 @@ def test_interrupted_training_ends_with_the_same_weights(stop, tmp_path, monkeyp
 
     monkeypatch.setattr(photographs, "learning_rate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(tmp_path / "cut", often)
+        fit(tmp_path / "cut", checkpoint_minutes=1e-9)
     monkeypatch.setattr(photographs, "learning_rate", true)
-    resumed = fit(tmp_path / "cut", often)
+    resumed = fit(tmp_path / "cut", checkpoint_minutes=1e-9)
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())
     # The weights after the first epoch are written too, and differ.
-    early = classifier()
     run = run_of(tmp_path / "cut")
-    first = load_weights(run, run.epoch_path(1), early.trained)
+    first = load_weights(run, run.epoch_path(1), classifier().trained)
     assert not torch.equal(first["head.weight"], whole["head.weight"])
 
 
@@ -152,54 +136,31 @@ def test_checkpoint_of_another_training_is_rejected(tmp_path, capsys):
 
 def test_infinite_loss_is_reported(tmp_path):
     with pytest.raises(RarefeatError, match="the loss is not finite after epoch 2; lower lr"):
-        fit(tmp_path, training(pretraining=DESCENT | {"lr": 1e30}))
+        fit(tmp_path, pretraining={"lr": 1e30})
 
 
 def test_replica_rows_cover_checkpoints_and_readouts(tmp_path):
-    found = pd.DataFrame(
-        photographs.iter_replica_rows(
-            images(),
-            images().superclass,
-            LabelScheme(kind="coarse"),
-            training(),
-            0,
-            STUDY,
-            tmp_path,
-            run_of(tmp_path).identity,
-        )
-    )
-    assert (
-        found.groupby("epoch")["readout"].apply(set).tolist()
-        == [{"probe", "once", "finetuned"}] * 2
-    )
+    found = rows_of(tmp_path, "coarse", images().superclass)
+    readouts = found.groupby("epoch")["readout"].apply(set).tolist()
+    assert readouts == [{"probe", "once", "finetuned"}] * 2
     assert (found["classes"] == 2).all()
     assert found["error"].between(0, 1).all()
 
 
+def test_fine_tuning_begins_with_the_pretrained_encoder(tmp_path):
+    rows_of(tmp_path, "coarse", images().superclass, finetuning={"lr": 1e-30})
+    for name in (name for name in classifier().trained if name.startswith("encoder")):
+        before = read_tensors(tmp_path / "pretraining.seed=0.2.safetensors", name)[0]
+        after = read_tensors(tmp_path / "superclasses.2.seed=0.safetensors", f"weight/{name}")[0]
+        torch.testing.assert_close(after, before)
+
+
 def test_task_is_learned(tmp_path):
-    long = DESCENT | {"epochs": 20, "batch": 20}
-    own = training(
-        pretraining=long,
-        finetuning=long,
-        checkpoints=[20],
-        shift=0,
-        flip=0,
-        network=NETWORK | {"width": 8},
-    )
-    rows = photographs.iter_replica_rows(
-        images(),
-        images().labels,
-        LabelScheme(kind="manual"),
-        own,
-        0,
-        STUDY,
-        tmp_path,
-        run_of(tmp_path).identity,
-    )
-    assert {row["readout"]: row["error"] for row in rows} == {
-        "probe": pytest.approx(0, abs=0.1),
-        "finetuned": pytest.approx(0, abs=0.1),
-    }
+    long = {"epochs": 20, "batch": 20}
+    changes = {"pretraining": long, "finetuning": long, "checkpoints": [20], "shift": 0, "flip": 0}
+    rows = rows_of(tmp_path, "manual", images().labels, network={"width": 8}, **changes)
+    assert set(rows["readout"]) == {"probe", "finetuned"}
+    assert (rows["error"] <= 0.1).all()
 
 
 def test_stages_run_from_file_to_file(tmp_path):
@@ -208,32 +169,21 @@ def test_stages_run_from_file_to_file(tmp_path):
     run_cell(tmp_path, IMAGE_DATA, STUDY, study, first, block)
     run_cell(tmp_path, REPRESENT, STUDY, study, first, block)
     for cell in study.cells():
-        for block in study.blocks():
-            run_cell(tmp_path, SWEEP_PHOTOGRAPHS, STUDY, study, cell, block)
+        run_cell(tmp_path, SWEEP_PHOTOGRAPHS, STUDY, study, cell, block)
     assert not list((tmp_path / "checkpoints").rglob("*.safetensors"))
     schema = "studies.fine_labels.tables:SWEEP"
     table = collected_table(schema, SWEEP_PHOTOGRAPHS, "sweeps", STUDY, study)
     errors = made_table(tmp_path, table)
     assert errors.groupby("labels")["classes"].first().to_dict() == {"clusters-3": 6, "coarse": 2}
     assert len(errors) == 2 * (2 + 3)
-
-
-def test_features_of_other_images_are_rejected(tmp_path):
-    study = sweep()
-    cell = next(cell for cell in study.cells() if cell["labels"].startswith("clusters"))
-    write_tensors(
-        tmp_path / f"features/{STUDY}.safetensors",
-        {"features": torch.zeros(1)},
-        REPRESENT.job(STUDY, study, extra={"contents": "these"}).to_json,
-    )
-    for contents, is_rejected in (("these", False), ("others", True)):
-        job = SWEEP_PHOTOGRAPHS.job(STUDY, study, cell, "0-1", {"contents": contents})
-        with (
-            pytest.raises(RarefeatError, match=r"config\.contents")
-            if is_rejected
-            else contextlib.nullcontext()
-        ):
-            JobInputs(job, tmp_path).file("features").tensors("features")
+    # Features of another training are no input of a cell that clusters them, and of no other one.
+    raw = merge_configs(SWEEP, {"features": {"training": {"epochs": 2}}})
+    coarse, clusters = Photographs(**raw).cells()
+    job = SWEEP_PHOTOGRAPHS.job(STUDY, Photographs(**raw), clusters, block)
+    with pytest.raises(RarefeatError, match=r"another config\.features"):
+        JobInputs(job, tmp_path).file("features").tensors("features")
+    settings = [Photographs(**raw).settings(coarse), study.settings(coarse)]
+    assert settings[0] == settings[1]
 
 
 @pytest.mark.parametrize(
@@ -243,61 +193,51 @@ def test_features_of_other_images_are_rejected(tmp_path):
         ("living\n0,1\n1,1\n", "Length of header or names does not match"),
         ("living\n0.5\n", "the column living must hold an integer of 0 or more"),
         ('living\n"0\n', "EOF inside string"),
+        (None, "cannot read"),
     ],
 )
 def test_bad_hierarchy_file_is_rejected(tmp_path, text, message):
-    (tmp_path / "levels.csv").write_text(text)
+    if text is not None:
+        (tmp_path / "levels.csv").write_text(text)
     assert message in refusal(label_schemes.read_levels, "levels.csv", str(tmp_path))
 
 
 def test_single_superclass_is_rejected(tmp_path):
-    study = sweep()
-    labels = torch.arange(4)
+    study, labels = sweep(), torch.arange(4)
     tensors = {"train": torch.zeros(4, 3, 8, 8, dtype=torch.uint8), "train_labels": labels}
     write_tensors(
         tmp_path / f"images/{STUDY}.safetensors",
         tensors | {"test": images(4).test, "test_labels": labels.clone()},
         IMAGE_DATA.job(STUDY, study).to_json,
     )
-    file = JobInputs(SWEEP_PHOTOGRAPHS.job(STUDY, study, study.cells()[0], "0-1"), tmp_path).file(
-        "images"
-    )
+    job = SWEEP_PHOTOGRAPHS.job(STUDY, study, study.cells()[0], "0-1")
+    levels = {"all": torch.zeros(4, dtype=torch.long)}
     with pytest.raises(RarefeatError, match=r"levels\.all: must have at least two superclasses"):
-        photographs.read_images(file, {"all": torch.zeros(4, dtype=torch.long)}, "all", "cpu")
+        photographs.read_images(JobInputs(job, tmp_path).file("images"), levels, "all", "cpu")
 
 
 def test_clusters_need_features():
     with pytest.raises(ValidationError, match="features are required"):
         sweep(features=None)
-    study = sweep(features=None, labels=[{"kind": "coarse"}, {"kind": "sample"}])
-    assert "features" not in study.measurement_config(study.cells()[0])
+    sweep(features=None, labels=[{"kind": "coarse"}, {"kind": "sample"}])
 
 
 @pytest.mark.parametrize("name", ["cifar100", "inaturalist", "imagenet21k"])
 def test_recipes_are_complete_configs(name):
-    project = load(REPOSITORY / "config/config.yaml", REPOSITORY / f"config/{name}_labels.yaml")
+    path = REPOSITORY / f"config/{name}_labels.yaml"
+    project = load(REPOSITORY / "config/config.yaml", path)
     assert f"tables/{name}_labels_summary.parquet" in project.targets[f"{name}_labels"]
-    text = (REPOSITORY / f"config/{name}_labels.yaml").read_text(encoding="utf-8")
-    assert f"snakemake {name}_labels " in text
-    assert ("No result is published" if name == "cifar100" else "NOT MEASURED") in text
+    assert f"snakemake {name}_labels " in path.read_text(encoding="utf-8")
 
 
 def test_cifar_100_superclasses_are_those_of_its_files():
-    folder = REPOSITORY.parent / "shared/data/cifar100"
-    paths = sorted(folder.glob("*.parquet")) or sorted(
-        (REPOSITORY.parents[1] / "shared/data/cifar100").glob("*.parquet")
-    )
+    folders = [path / "shared/data/cifar100" for path in list(REPOSITORY.parents)[:2]]
+    paths = [path for folder in folders for path in sorted(folder.glob("*.parquet"))]
     if not paths:
         pytest.skip("CIFAR-100 is not at hand")
-    recipe = yaml.safe_load(
-        (REPOSITORY / "config/cifar100_labels.yaml").read_text(encoding="utf-8")
-    )
+    recipe = yaml.safe_load((REPOSITORY / "config/cifar100_labels.yaml").read_text("utf-8"))
     levels = recipe["fine_labels"]["photographs"]["cifar100_labels"]["levels"]["superclass"]
     for path in paths:
         table = pq.read_table(path, columns=["fine_label", "coarse_label"]).to_pandas()
-        assert (
-            table.groupby("fine_label")["coarse_label"]
-            .agg(["min", "max"])
-            .eq(pd.Series(levels), axis=0)
-            .all(axis=None)
-        )
+        ends = table.groupby("fine_label")["coarse_label"].agg(["min", "max"])
+        assert ends.eq(pd.Series(levels), axis=0).all(axis=None)

@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from common import COARSE, DETECTORS, both, draws, fine, hierarchy, learner, network, stream
+from common import DETECTORS, both, draws, hierarchy, learner, network, stream, with_noise
 
 from rarefeat.errors import RarefeatError
 from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels import direct_simulator, metrics, scalar_simulator
-from rarefeat.studies.fine_labels.config import Detectors, Labels
+from rarefeat.studies.fine_labels.config import COARSE, Detectors, Labels, fine
 
 # Relative tolerance of A and B of the detectors of a class, mean over features; of the
 # largest score of a test sample; and of the loss. The simulators differ in neurons of two features,
@@ -37,15 +37,13 @@ def pure(labels, data, learner):
 
 def difference(initial, trained, state, data, own):
     """Return the largest relative difference of A and B, of common and subclass detectors."""
-    summary = direct_simulator.summarise(initial, trained, data)
+    summary = scalar_simulator.summarise(initial, trained, data)
+    ends = (summary.displacement, state.displacement), (summary.decrement, state.decrement)
     return max(
         ((x - y).abs() / y.abs())[n > 0].mean().item()
-        for a, b in (
-            (summary.displacement, state.displacement),
-            (summary.decrement, state.decrement),
-        )
+        for both in ends
         for x, y, n in zip(
-            *(metrics.on_diagonal(part, own) for part in (a, b, state.detectors)), strict=True
+            *(metrics.on_diagonal(part, own) for part in (*both, state.detectors)), strict=True
         )
     )
 
@@ -60,21 +58,17 @@ def test_simulators_are_equal_where_scalar_is_exact(labels, iota):
     initial, trained, diagnostics, state, history = both(
         labels, data, learner(), 12, pure(labels, data, learner())
     )
-    found = direct_simulator.summarise(initial, trained, data)
+    found = scalar_simulator.summarise(initial, trained, data)
+    exact = {"rtol": ROUNDING, "atol": ROUNDING}
     scale = state.displacement.abs().amax()
-    torch.testing.assert_close(
-        found.displacement / scale, state.displacement / scale, rtol=ROUNDING, atol=ROUNDING
-    )
-    torch.testing.assert_close(
-        found.decrement / scale, state.decrement / scale, rtol=ROUNDING, atol=ROUNDING
-    )
+    for name in ("displacement", "decrement"):
+        ends = (getattr(one, name) / scale for one in (found, state))
+        torch.testing.assert_close(*ends, **exact)
     torch.testing.assert_close(diagnostics.loss, history.loss[:, 0], rtol=ROUNDING, atol=0)
     samples = D.draw_hard(data, 40, draws("tests"))._replace(loud=None)
     x = D.add_noise(data, samples, draws("test noise"), torch.float64)[0]
     F = direct_simulator.scores(trained, direct_simulator.activations(trained, x))
-    torch.testing.assert_close(
-        F, scalar_simulator.scores(state, samples)[0], rtol=ROUNDING, atol=ROUNDING
-    )
+    torch.testing.assert_close(F, scalar_simulator.scores(state, samples)[0], **exact)
 
 
 @pytest.mark.parametrize("labels", [COARSE, fine(2)], ids=lambda labels: labels.label)
@@ -90,33 +84,20 @@ def test_trainings_agree_within_the_tolerance(labels):
     F = direct_simulator.scores(network, direct_simulator.activations(network, x))[None]
     theirs = scalar_simulator.scores(state, samples)
     assert (F - theirs).abs().max() < TOLERANCE * theirs.max()
-    gap = metrics.superclass_error(F, superclass, data.k) - metrics.superclass_error(
-        theirs, superclass, data.k
-    )
-    assert abs(gap) < TOLERANCE
+    errors = [metrics.superclass_error(scores, superclass, data.k) for scores in (F, theirs)]
+    assert abs(errors[0] - errors[1]) < TOLERANCE
 
 
 def test_fine_tuning_agrees():
     data, labels = hierarchy(), fine(2)
-    superclass = D.superclasses(labels, 2, 64)
+    superclass, own = D.superclasses(labels, 2, 64), D.own_features(labels, 2, 64)
     initial, trained, _, state, _ = both(labels, data, learner(), 20)
     batches = list(stream(labels, data, learner(), 10, 7, superclass))
-    noise = draws("noise", [7])
-    tuned, _ = direct_simulator.train(
-        trained,
-        data,
-        learner(),
-        (
-            (D.add_noise(data, p, noise, torch.float64)[0], c[0], p.amplitude[0] == 0)
-            for p, c in batches
-        ),
-        superclass,
-    )
+    noisy = with_noise(batches, data, 7)
+    tuned, _ = direct_simulator.train(trained, data, learner(), noisy, superclass)
     after, _ = scalar_simulator.train(state, data, learner(), batches, [0], superclass)
-    assert difference(initial, tuned, after, data, D.own_features(labels, 2, 64)) < TOLERANCE
-    grown = metrics.on_diagonal(
-        after.displacement - state.displacement, D.own_features(labels, 2, 64)
-    )
+    assert difference(initial, tuned, after, data, own) < TOLERANCE
+    grown = metrics.on_diagonal(after.displacement - state.displacement, own)
     assert all((part >= 0).all() and part.max() > 0 for part in grown)
 
 
@@ -129,7 +110,7 @@ def test_initial_state_has_the_gaussian_distribution():
         direct_simulator.initialise(2, data.d, own, 1e-4, draws("init", [seed])[0])
         for seed in seeds
     ]
-    found = [direct_simulator.summarise(net, net, data) for net in nets]
+    found = [scalar_simulator.summarise(net, net, data) for net in nets]
     for name in ("detectors", "initial"):
         a, b = getattr(drawn, name), torch.cat([getattr(state, name) for state in found])
         spread = (a.var() + b.var()).sqrt() / a.numel() ** 0.5
@@ -189,7 +170,7 @@ def test_wrong_class_balance_is_detected():
     net = network(COARSE, data, own)
     batches = list(stream(COARSE, data, own, 20))
     wrong = [(p, c.clone().index_fill_(1, torch.arange(8), 1)) for p, c in batches]
-    start = direct_simulator.summarise(net, net, data)
+    start = scalar_simulator.summarise(net, net, data)
     right, _ = scalar_simulator.train(start, data, own, batches, [0])
     other, _ = scalar_simulator.train(start, data, own, wrong, [0])
     assert ((right.displacement - other.displacement).abs() / right.displacement.abs())[
@@ -229,7 +210,7 @@ def test_invariances_of_the_direct_simulator():
     assert torch.equal(initial.weights[outside], trained.weights[outside])
     assert (
         metrics.off_diagonal_growth(
-            direct_simulator.summarise(initial, trained, data), D.own_features(labels, 2, 64)
+            scalar_simulator.summarise(initial, trained, data), D.own_features(labels, 2, 64)
         )
         <= 0
     )
@@ -240,11 +221,8 @@ def test_neurons_that_cannot_activate_never_change():
     data, labels = hierarchy(), fine(2)
     net = network(labels, data, learner(), detectors=Detectors(m=500, threshold=2.0, T=1))
     whole = partial = net
-    noise = draws("noise")
-    for patches, classes in stream(labels, data, learner(), 15):
-        x = D.add_noise(data, patches, noise, torch.float64)[0]
-        rest = patches.amplitude[0] == 0
-        whole, _ = direct_simulator.step(whole, learner(), x, classes[0], rest)
-        partial, _ = direct_simulator.train(partial, data, learner(), [(x, classes[0], rest)])
+    for batch in with_noise(stream(labels, data, learner(), 15), data):
+        whole, _ = direct_simulator.step(whole, learner(), *batch)
+        partial, _ = direct_simulator.train(partial, data, learner(), [batch])
     torch.testing.assert_close(whole.weights, partial.weights, rtol=1e-9, atol=1e-15)
     torch.testing.assert_close(whole.bias, partial.bias, rtol=1e-9, atol=1e-15)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rarefeat.stages.tables import METRICS
-from rarefeat.studies.imbalance.cross_check import LEVEL, compare, cross_check_table
+from rarefeat.studies.imbalance.cross_check import LEVEL, compare, compare_grids
 from rarefeat.workflow.config.model import Arm
 
 
@@ -51,9 +51,9 @@ def test_compare_interval_is_of_reduced_minus_direct():
 
 
 def test_cross_check_finds_a_shifted_metric():
-    table = cross_check_table(grid(50, 0), grid(10, 1))
+    table = compare_grids(grid(50, 0), grid(10, 1))
     assert table["agrees"].all()
-    shifted = cross_check_table(grid(50, 0), grid(10, 1, {"max_alignment": 0.4}))
+    shifted = compare_grids(grid(50, 0), grid(10, 1, {"max_alignment": 0.4}))
     rejected = shifted[~shifted["agrees"]]
     assert list(zip(rejected["arm"], rejected["metric"], strict=True)) == [
         ("pruned_neuron", "max_alignment")
@@ -63,7 +63,7 @@ def test_cross_check_finds_a_shifted_metric():
 
 
 def test_cross_check_compares_common_cells_and_metrics():
-    table = cross_check_table(grid(50, 0), grid(10, 1, arms=("dense",)))
+    table = compare_grids(grid(50, 0), grid(10, 1, arms=("dense",)))
     assert set(table["arm"]) == {"dense"}
     # The floor of the loss is the test set's alone, and nothing is pruned in the dense arm.
     assert set(METRICS) - set(table["metric"]) == {"loss_floor", "mask_minority_overlap"}

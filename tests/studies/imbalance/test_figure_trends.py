@@ -11,8 +11,7 @@ from rarefeat.stages.tables import METRICS
 from rarefeat.studies.imbalance.claims import FIGURES, measure, page_statistic
 from rarefeat.workflow.project import load
 
-PROJECT = load("config/config.yaml")
-JOB = PROJECT.table_job("imbalance_measured")
+CONFIRMATION = load("config/config.yaml").studies["confirmation"]
 
 
 def test_page_statistic_has_the_sign_of_the_trend():
@@ -36,7 +35,7 @@ def test_planted_trends_are_supported_and_reversed_ones_fail(sign):
         metric: 1 if sides[name] == "above" else -1 for name, (metric, _) in FIGURES.items()
     }
     rows = []
-    for cell in PROJECT.studies["confirmation"].cells():
+    for cell in CONFIRMATION.cells():
         for seed in range(30):
             of_cell = cell["eps_min"] - 5 * cell["sigma"]
             values = {
@@ -45,7 +44,7 @@ def test_planted_trends_are_supported_and_reversed_ones_fail(sign):
             }
             rows.append({**cell.values, "arm": "dense", "seed": seed} | values)
             rows.append({**rows[-1], "arm": "ideal"} | dict.fromkeys(METRICS, 0.0))
-    measured = measure({"confirmation_grid": pd.DataFrame(rows)}, JOB)
+    measured = list(measure({"confirmation_grid": pd.DataFrame(rows)}, CONFIRMATION))
     assert {row.claim for row in measured} == set(load_claims("imbalance").claims)
     assert set(verdicts_of("imbalance", measured)["verdict"]) == {
         SUPPORTED if sign > 0 else CONTRADICTED

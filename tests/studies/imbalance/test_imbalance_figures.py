@@ -6,11 +6,8 @@ import synthetic_tables
 from paper_values import check, texts
 
 from rarefeat.studies.imbalance import figures
-from rarefeat.studies.imbalance.declaration import FIGURES, FIGURES_OF_GRID
-from rarefeat.workflow.project import load
-from rarefeat.workflow.run.job import Job
+from rarefeat.studies.imbalance.declaration import FIGURES
 
-JOB = Job(stage="studies.imbalance.figures")
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}
 MANY = {"seeds": 7}
 WITH_UNTRAINED = ("dense", "pruned_neuron", "initial", "ideal")
@@ -48,34 +45,17 @@ def test_figure(name, size, sigmas):
     given = tables(name, size, sigmas)
     seeds = size["seeds"]
     # Neurons of one replica are a line each.
-    figure = check(lambda: getattr(figures, name)(given, JOB), seeds, twice=size is FEW, most=99)
+    figure = check(lambda: getattr(figures, name)(given), seeds, twice=size is FEW, most=99)
     without = ("alignment_heatmap", "arms")
     assert name in without or any("relative frequency" in text for text in texts(figure))
     if name.startswith("figure"):
         assert sum(r"noise $\sigma$" in text for text in texts(figure)) == len(sigmas)
 
 
-def test_fate_includes_further_arms_of_the_table():
-    given = {
-        "a": synthetic_tables.grid(arms=(*TRAINED, "a_new_arm"), seeds=3),
-        "b": synthetic_tables.grid(arms=("dense",), seeds=5),
-    }
-    figure = check(lambda: figures.fate(given, JOB))
-    legend = " ".join(texts(figure))
-    assert "a new arm, $n$ = 3 seeds" in legend
-    assert "without a bias, $n$ = 5 seeds" in legend
-
-
-def test_target_of_the_grid_makes_figures_1_to_4():
-    """`make paper` waits for the first of them."""
-    targets = load().targets["paper"]
-    assert {f"figures/{name}.png" for name in FIGURES_OF_GRID} <= set(targets)
-
-
 @pytest.mark.parametrize("name", ["figure1_aligned_neurons", "figure3_cosine_similarity"])
 def test_user_arm_is_compared_with_dense(name):
     given = {"": synthetic_tables.grid(arms=(*WITH_UNTRAINED, "a_new_arm"), sigmas=(0.05,), **FEW)}
-    drawn = texts(check(lambda: getattr(figures, name)(given, JOB)))
+    drawn = texts(check(lambda: getattr(figures, name)(given)))
     for arm in ("pruned by neuron", "a new arm"):
         assert sum(text == f"{arm}\n\N{MINUS SIGN} dense" for text in drawn) == 1
 
@@ -84,7 +64,7 @@ def test_intervals_of_alignments_stay_within_their_range():
     table = synthetic_tables.grid(eps_mins=(0.9, 1.0), seeds=3).assign(
         max_alignment=lambda rows: np.where(rows["seed"] == 100, 0.8, 1.0)
     )
-    figure = check(lambda: figures.figure2_max_alignment({"a": table}, JOB))
+    figure = check(lambda: figures.figure2_max_alignment({"a": table}))
     ends = np.concatenate([line.get_ydata() for line in figure.axes[0].lines]).astype(float)
     segments = [
         path.vertices[:, 1]
@@ -95,18 +75,11 @@ def test_intervals_of_alignments_stay_within_their_range():
     assert np.nanmax([ends.max(), *map(np.max, segments)]) <= 1
 
 
-def test_trajectories_medians_ignore_one_diverged_loss():
-    figure = check(
-        lambda: figures.trajectories({"a": synthetic_tables.trajectories(seeds=7)}, JOB), most=99
-    )
-    assert figure.axes[2].get_ylim()[1] < 10
-
-
 def test_trajectories_mark_diverged_medians_by_arrows():
     table = synthetic_tables.trajectories(eps_mins=(0.2, 1.0), seeds=5)
     last = (table["arm"] == "oracle_all") & (table["metric"] == "loss") & (table["step"] == 500)
     table.loc[last, "value"] = 6e11
-    figure = check(lambda: figures.trajectories({"a": table}, JOB), 5)
+    figure = check(lambda: figures.trajectories({"a": table}), 5)
     bottom, top = figure.axes[2].get_ylim()
     assert bottom > -1
     assert top < 10
@@ -118,7 +91,7 @@ def test_figure1_has_the_sign_of_the_gain():
     table.loc[table["arm"] == "pruned_neuron", "aligned_neurons"] = (
         table.loc[table["arm"] == "dense", "aligned_neurons"].to_numpy() + 2
     )
-    figure = check(lambda: figures.figure1_aligned_neurons({"a": table}, JOB))
+    figure = check(lambda: figures.figure1_aligned_neurons({"a": table}))
     (means,) = [
         line.get_ydata() for line in figure.axes[1].lines if not line.get_label().startswith("_")
     ]
@@ -131,7 +104,7 @@ def test_fate_shows_replicas_and_share_that_learns():
         "a": synthetic_tables.grid(arms=TRAINED, seeds=7),
         "b": synthetic_tables.grid(arms=("dense",), seeds=7),
     }
-    left, right = check(lambda: figures.fate(given, JOB), 7).axes
+    left, right = check(lambda: figures.fate(given), 7).axes
     dense = given["a"][given["a"]["arm"] == "dense"]
     every = next(line for line in left.lines if len(line.get_ydata()) == len(dense))
     assert sorted(every.get_ydata()) == sorted(dense["max_alignment"])

@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import verdicts_of
+from conftest import seeded, verdicts_of
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.images.probe import probe_images
-from rarefeat.studies.long_tail.aggregate import longtail_table, summary_table
+from rarefeat.studies.long_tail.aggregate import longtail, longtail_summary
 from rarefeat.studies.long_tail.claims import measure
-from rarefeat.studies.long_tail.tables import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
+from rarefeat.studies.long_tail.declaration import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
 from rarefeat.workflow.config.images import ImageArm, ImageProbe, ImageStudy, Network
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import load
@@ -41,24 +41,24 @@ def classes_table(gain, study=STUDY, name="digits"):
                  "probe": probe, "class": (rank + seed) % 10, "rank": rank,
                  "count": 100 - 10 * rank, "accuracy": accuracy}
             )  # fmt: skip
-    return validate_sorted(LONGTAIL_CLASSES, pd.DataFrame(rows))
+    return validate_sorted(LONGTAIL_CLASSES.schema, pd.DataFrame(rows))
 
 
-def replicas(gain, study=STUDY):
-    """Return the table of such classes."""
-    classes = classes_table(gain, study)
-    return longtail_table(classes, courses_of(classes), study)
-
-
-def courses_of(classes):
-    """Return an effective rank of each replica that grows over the training."""
+def replicas_of(classes, study=STUDY):
+    """Return the replicas of such classes, with an effective rank that grows over the training."""
     keys = classes[[*IMAGE_KEYS, "seed"]].drop_duplicates()
-    return pd.concat(
-        [
-            keys.assign(epoch=epoch, metric="effective_rank", value=0.5 * epoch)
-            for epoch in (2, 4, 10)
-        ]
-    )
+    courses = [
+        keys.assign(epoch=epoch, metric="effective_rank", value=0.5 * epoch) for epoch in (2, 4, 10)
+    ]
+    return longtail({"classes": classes, "courses": pd.concat(courses)}, study)
+
+
+def replicas(gain):
+    return replicas_of(classes_table(gain))
+
+
+def summary_of(replicas):
+    return longtail_summary({"replicas": replicas})
 
 
 def test_groups_follow_the_class_order_of_the_replica():
@@ -73,8 +73,7 @@ def test_groups_follow_the_class_order_of_the_replica():
 
 def test_summary_pairs_arms_with_dense_by_rho_and_split():
     gain = {"dense": 0.0, "pruned": 0.05, "self_damaging": -0.02, "resampled": 0.03}
-    longtail = replicas(lambda arm, rho: gain[arm.arm])
-    summary = summary_table(longtail)
+    summary = summary_of(replicas(lambda arm, rho: gain[arm.arm]))
     chosen = summary[(summary["probe"] == "balanced") & (summary["metric"] == "accuracy")]
     for _, row in chosen[chosen["arm"] != "dense"].iterrows():
         assert row["paired_difference"] == pytest.approx(gain[row["arm"]], abs=1e-3)
@@ -91,7 +90,7 @@ def test_intervals_of_accuracies_stay_within_their_range():
     )
     flat = classes["arm"] == "dense"
     classes.loc[flat, "accuracy"] = np.where(classes.loc[flat, "seed"] == 0, 0.01, 0.5)
-    summary = summary_table(longtail_table(classes, courses_of(classes), STUDY))
+    summary = summary_of(replicas_of(classes))
     share, gap = summary[summary["metric"] == "accuracy"], summary[summary["metric"] == "delta_20"]
     assert (share["ci_low"].min(), share["ci_high"].max()) == (0.0, 1.0)
     assert (share["paired_ci_low"].min(), share["paired_ci_high"].max()) == (-1.0, 1.0)
@@ -105,27 +104,18 @@ def test_arms_are_paired_with_dense_of_their_width():
     assert {study.network_of(cell).width for cell in study.cells()} == {8, 32}
     classes = classes_table(lambda arm, rho: 0.0 if arm.arm == "dense" else 0.1, study)
     classes["accuracy"] += 0.005 * (classes["width"] == 32)
-    courses = (
-        classes[[*IMAGE_KEYS, "seed"]]
-        .drop_duplicates()
-        .assign(epoch=1, metric="effective_rank", value=2.0)
-    )
-    longtail = longtail_table(classes, courses, study)
-    chosen = summary_table(longtail).query(
+    table = replicas_of(classes, study)
+    chosen = summary_of(table).query(
         "probe == 'balanced' and metric == 'accuracy' and arm != 'dense'"
     )
     assert set(chosen["width"]) == {8, 32}
     assert chosen["paired_difference"].to_numpy() == pytest.approx(0.1, abs=1e-3)
-    measured = measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured"))
+    measured = list(measure({"longtail": table}))
     assert len(measured) == 3 * 2 * sum(arm.alpha > 0 for arm in study.arms)
-    assert set(summary_table(longtail)["width"]) == {8, 32}
 
 
 def verdicts(gain):
-    longtail = replicas(gain)
-    table = verdicts_of(
-        "long_tail", measure({"longtail": longtail}, PROJECT.table_job("long_tail_measured"))
-    )
+    table = verdicts_of("long_tail", measure({"longtail": replicas(gain)}))
     assert set(table["claim_id"]) == set(load_claims("long_tail").claims)
     return table[table["primary"]].set_index("claim_id")["verdict"].to_dict()
 
@@ -138,30 +128,22 @@ def test_table2_claims_follow_planted_gains():
     # The same gain on every class leaves Delta_20 as it was: less than the least effect that would
     # count.
     assert found["T2-delta"] == CONTRADICTED
-    assert (
-        verdicts(lambda arm, rho: 0.0 if arm.arm == "dense" else -0.1)["T2-accuracy"]
-        == CONTRADICTED
-    )
+    found = verdicts(lambda arm, rho: 0.0 if arm.arm == "dense" else -0.1)
+    assert found["T2-accuracy"] == CONTRADICTED
 
 
-# Sections
+ARMS = [{"arm": "dense"}, {"arm": "pruned"}]
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            {"arms": [{"arm": "dense"}, {"arm": "pruned"}]},
-            "alpha must be above 0 for the arms with a mask",
-        ),
+        ({"arms": ARMS}, "alpha must be above 0 for the arms with a mask"),
         ({"balanced_arms": ["sparse"]}, "balanced_arms: sparse is none of"),
         ({"rho": [0.5]}, "greater than or equal to 1"),
         ({"widths": [8, 8]}, "widths\n  Value error, values must be distinct"),
         ({"data": {"format": "cifar_parquet"}}, "folder is required"),
-        (
-            {"data": {"format": "digits", "classes": [1]}},
-            "classes must be distinct, and two at least",
-        ),
+        ({"data": {"format": "digits", "classes": [1]}}, "classes must be distinct, and two"),
     ],
 )
 def test_invalid_image_studies_are_rejected(change, words):
@@ -182,47 +164,29 @@ def test_list_of_ratios_expands_to_arms():
 
 
 def test_labels_of_different_arms_are_distinct():
-    arms = [
-        ImageArm(arm="pruned", alpha=0.5),
-        ImageArm(arm="pruned", alpha=0.9),
-        ImageArm(arm="pruned", alpha=0.5, threshold="per_layer"),
-        ImageArm(arm="pruned", alpha=0.5, threshold="random"),
-        ImageArm(arm="pruned", alpha=0.5, pruned_update="straight_through"),
-        ImageArm(arm="self_damaging", alpha=0.5),
-    ]
+    changes = (
+        {}, {"alpha": 0.9}, {"threshold": "per_layer"}, {"threshold": "random"},
+        {"pruned_update": "straight_through"}, {"arm": "self_damaging"},
+    )  # fmt: skip
+    arms = [ImageArm(**{"arm": "pruned", "alpha": 0.5} | change) for change in changes]
     assert len({arm.label for arm in arms}) == len(arms)
-
-
-# Probes
 
 
 def test_probes_on_separable_images_and_on_random_labels():
     network = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=6)
-    labels = torch.arange(60) % 3
-    images = torch.zeros(60, 3, 8, 8)
-    for label in range(3):
-        images[labels == label, label] = 200
-    images = (
-        images + torch.randint(0, 40, images.shape, generator=torch.Generator().manual_seed(0))
-    ).byte()
+    labels, images = torch.arange(60) % 3, torch.zeros(60, 3, 8, 8)
+    images[torch.arange(60), labels] = 200
+    images = (images + torch.randint(0, 40, images.shape, generator=seeded(0))).byte()
     encoder = make_encoder(network, 1, "probe", 1)
     calibrate(encoder, images)
-    split = {
-        "pool": torch.arange(60),
-        "pretrain": torch.arange(0, 60, 2),
-        "few_shot": torch.arange(6),
-    }
+    split = {"pool": torch.arange(60), "pretrain": torch.arange(0, 60, 2)}
+    split["few_shot"] = torch.arange(6)
     config = ImageProbe(l2=1e-3, few_shot=2, neighbours=3, sgd=True)
-    data = {
-        "train": images,
-        "train_labels": labels,
-        "test": images[:30],
-        "test_labels": labels[:30],
-    }
+    data = {"train": images, "train_labels": labels}
+    data |= {"test": images[:30], "test_labels": labels[:30]}
     found = probe_images("probe", 1, data, split, encoder, config)
     assert set(found) == set(PROBES)
     for name, accuracy in found.items():
         assert (accuracy == 1).all(), name
-    random = labels[torch.randperm(60, generator=torch.Generator().manual_seed(1))]
-    data |= {"train_labels": random}
+    data["train_labels"] = labels[torch.randperm(60, generator=seeded(1))]
     assert probe_images("probe", 1, data, split, encoder, config)["knn"].mean() < 0.8

@@ -13,9 +13,9 @@ from rarefeat.images.network import ImageEncoder
 from rarefeat.images.nt_xent import convolution_weights
 from rarefeat.images.splits import long_tailed_counts
 from rarefeat.statistics import minimum_detectable_mean
-from rarefeat.studies.long_tail import staged_protocol
+from rarefeat.studies.long_tail import staged_protocol as protocol
+from rarefeat.studies.long_tail.declaration import GROUPS, PROBES
 from rarefeat.studies.long_tail.doc_tables import (
-    TABLES,
     by_class,
     by_width,
     controlled,
@@ -33,7 +33,6 @@ from rarefeat.studies.long_tail.staged_protocol import (
     WIDTHS,
     NextRun,
 )
-from rarefeat.studies.long_tail.tables import GROUPS, PROBES
 from rarefeat.workflow.config.images import ImageArm
 from rarefeat.workflow.config.study import merge_configs
 from rarefeat.workflow.config.yaml_reader import read_yaml
@@ -53,25 +52,16 @@ def replicas(study, effect, spread=SPREAD):
     """
     rows = []
     for cell, seed in itertools.product(study.cells(), range(study.seeds)):
-        (arm,) = cell.arms
-        keys = {
-            "dataset": "x",
-            "rho": 100.0,
-            "split": cell["split"],
-            "width": study.network_of(cell).width,
-        }
+        (arm,), width = cell.arms, study.network_of(cell).width
+        keys = {"dataset": "x", "rho": 100.0, "split": cell["split"], "width": width, "seed": seed}
+        sizes = {"images": 2478, "epochs": 200, "effective_rank": 9.0 + seed}
         row = {f"{probe}_{metric}": 0.6 + spread[seed] for probe in PROBES for metric in GROUPS}
         many, few = effect(cell)
         for probe in PROBES:
             row[f"{probe}_many"] += many
             row[f"{probe}_few"] += few
             row[f"{probe}_accuracy"] += (many + few) / 2
-        rows.append(
-            keys
-            | arm.model_dump()
-            | {"seed": seed, "images": 2478, "epochs": 200, "effective_rank": 9.0 + seed}
-            | row
-        )
+        rows.append(keys | arm.model_dump() | sizes | row)
     return pd.DataFrame(rows)
 
 
@@ -90,73 +80,61 @@ def of_screen(effect):
 
 def test_choose_regime_takes_first_visible_cost():
     cheap, dear, worst = of_regime(0.01), of_regime(0.05), of_regime(0.015, REGIMES[1])
-    assert staged_protocol.gap(dear) == pytest.approx((0.05, 0.05, 0.05, 5))
-    assert staged_protocol.choose_regime({}) is None
-    assert staged_protocol.choose_regime({REGIMES[0]: dear}) == REGIMES[0]
-    assert staged_protocol.choose_regime({REGIMES[0]: cheap}) is None
-    assert staged_protocol.choose_regime({REGIMES[0]: cheap, REGIMES[1]: dear}) == REGIMES[1]
+    assert protocol.gap(dear) == pytest.approx((0.05, 0.05, 0.05, 5))
+    assert protocol.choose_regime({}) is None
+    assert protocol.choose_regime({REGIMES[0]: dear}) == REGIMES[0]
+    assert protocol.choose_regime({REGIMES[0]: cheap}) is None
+    assert protocol.choose_regime({REGIMES[0]: cheap, REGIMES[1]: dear}) == REGIMES[1]
     # None passes: the nearest.
-    assert staged_protocol.choose_regime({REGIMES[0]: cheap, REGIMES[1]: worst}) == REGIMES[1]
+    assert protocol.choose_regime({REGIMES[0]: cheap, REGIMES[1]: worst}) == REGIMES[1]
 
 
 def test_gap_with_a_wide_interval_is_not_visible():
     """Check a mean of five points whose interval includes two points."""
     found = of_regime(0.03)
     found.loc[(found["split"] == "balanced") & (found["seed"] == 0), "balanced_few"] += 0.1
-    assert staged_protocol.gap(found).mean == pytest.approx(0.05)
-    assert not staged_protocol.gap(found).visible
+    assert protocol.gap(found).mean == pytest.approx(0.05)
+    assert not protocol.gap(found).visible
 
 
 def test_pick_ratios_prefers_best_tail_at_no_cost():
     """Check that the best tail decides among ratios without a loss of capacity."""
+
+    def picked(effect):
+        return protocol.pick_ratios(of_screen(effect))
+
     effects = {0.05: (0.0, 0.01), 0.3: (-0.02, 0.01), 0.9: (-0.2, 0.0)}
-    screen = of_screen(lambda arm: effects[arm.alpha])
-    assert set(staged_protocol.pick_ratios(screen).values()) == {0.3}
-    assert set(staged_protocol.pick_ratios(screen)) == {
-        ("pruned", "unmasked"),
-        ("pruned", "straight_through"),
-        ("self_damaging", "unmasked"),
-    }
+    updates = ("pruned", "unmasked"), ("pruned", "straight_through"), ("self_damaging", "unmasked")
+    assert picked(lambda arm: effects[arm.alpha]) == dict.fromkeys(updates, 0.3)
     # Where everything costs too much, what costs least.
-    assert set(
-        staged_protocol.pick_ratios(of_screen(lambda arm: (-arm.alpha - 0.1, -0.1))).values()
-    ) == {0.05}
+    assert set(picked(lambda arm: (-arm.alpha - 0.1, -0.1)).values()) == {0.05}
     # Of equal ones the smaller.
-    assert set(staged_protocol.pick_ratios(of_screen(lambda arm: (0.0, 0.0))).values()) == {0.05}
-    table = screened(screen)
+    assert set(picked(lambda arm: (0.0, 0.0)).values()) == {0.05}
+    table = screened(of_screen(lambda arm: effects[arm.alpha]))
     assert table[table["picked"]]["alpha"].tolist() == [0.3] * 3
 
 
 def test_confirmation_arms_have_controls_and_reference_ratio():
-    arms = [
-        ImageArm(**arm).label
-        for arm in staged_protocol.confirmation_arms(of_screen(lambda arm: (0.0, 0.0)))
-    ]
-    assert arms[:4] == [
+    arms = protocol.confirmation_arms(of_screen(lambda arm: (0.0, 0.0)))
+    assert [ImageArm(**arm).label for arm in arms[:4]] == [
         "dense", "pruned_straight_through-alpha=0.05",
         "pruned_straight_through-alpha=0.05-threshold=random", "pruned_straight_through-alpha=0.9",
     ]  # fmt: skip
     assert len(arms) == 1 + 3 * 3
-    at_reference = staged_protocol.confirmation_arms(
-        of_screen(lambda arm: (0.0, 0.1 * (arm.alpha == staged_protocol.REFERENCE_RATIO)))
-    )
-    assert len(at_reference) == 1 + 3 * 2
+    at_reference = of_screen(lambda arm: (0.0, 0.1 * (arm.alpha == protocol.REFERENCE_RATIO)))
+    assert len(protocol.confirmation_arms(at_reference)) == 1 + 3 * 2
 
 
 def test_class_orders_follow_the_spread_of_dense():
-    assert staged_protocol.class_orders(of_regime(0.03)) == staged_protocol.FEWEST
-    wide = tuple(4.7 * shift for shift in SPREAD)
-    needed = staged_protocol.class_orders(of_regime(0.03, spread=wide))
-    assert staged_protocol.FEWEST < needed <= staged_protocol.MOST
-    assert (
-        minimum_detectable_mean(np.std(wide, ddof=1), needed)
-        <= staged_protocol.EFFECT
-        < minimum_detectable_mean(np.std(wide, ddof=1), needed - 1)
-    )
-    assert (
-        staged_protocol.class_orders(of_regime(0.03, spread=tuple(100 * shift for shift in SPREAD)))
-        == staged_protocol.MOST
-    )
+    def orders(factor):
+        spread = tuple(factor * shift for shift in SPREAD)
+        return protocol.class_orders(of_regime(0.03, spread=spread)), np.std(spread, ddof=1)
+
+    needed, sd = orders(4.7)
+    assert (orders(1)[0], orders(100)[0]) == (protocol.FEWEST, protocol.MOST)
+    assert protocol.FEWEST < needed <= protocol.MOST
+    least, more = (minimum_detectable_mean(sd, n) for n in (needed, needed - 1))
+    assert least <= protocol.EFFECT < more
 
 
 def test_next_run_follows_the_stages():
@@ -164,9 +142,9 @@ def test_next_run_follows_the_stages():
 
     def following(name, table):
         tables[name] = table
-        return staged_protocol.next_run(tables)
+        return protocol.next_run(tables)
 
-    assert staged_protocol.next_run({}) == NextRun(REGIMES[0])
+    assert protocol.next_run({}) == NextRun(REGIMES[0])
     assert following(REGIMES[0], of_regime(0.0)) == NextRun(REGIMES[1])
     assert following(REGIMES[1], of_regime(0.05, REGIMES[1])) == NextRun(SCREEN)
     assert following(SCREEN, of_screen(lambda arm: (0.0, 0.0))) == NextRun(WIDTHS)
@@ -184,59 +162,38 @@ def test_overlay_is_a_config_over_the_recipe():
     regimes = {REGIMES[1]: {"data": {"n_max": 500}, "training": {"epochs": 400}}}
     tables = {REGIMES[0]: of_regime(0.0), REGIMES[1]: of_regime(0.05, REGIMES[1])}
     tables[SCREEN] = of_screen(lambda arm: (0.0, 0.0))
-    raw = merge_configs(
-        merge_configs(read_yaml(ROOT / "config/config.yaml"), read_yaml(RECIPE)),
-        staged_protocol.overlay(tables, regimes),
-    )
-    study = parse(raw, ROOT / "config/studies").studies[CONFIRM]
-    assert (study.data.n_max, study.training.epochs, study.seeds) == (
-        500,
-        400,
-        staged_protocol.FEWEST,
-    )
-    assert study.data.folder == "data/cifar10"
-    assert len(study.arms) == 10
-    mild = parse(raw, ROOT / "config/studies").studies[MILDER]
+    raw = merge_configs(read_yaml(ROOT / "config/config.yaml"), read_yaml(RECIPE))
+    raw = merge_configs(raw, protocol.overlay(tables, regimes))
+    studies = parse(raw, ROOT / "config/studies").studies
+    confirmed, mild = studies[CONFIRM], studies[MILDER]
+    sizes = confirmed.data.n_max, confirmed.training.epochs, confirmed.seeds
+    assert sizes == (500, 400, protocol.FEWEST)
+    assert confirmed.data.folder == "data/cifar10"
+    assert len(confirmed.arms) == 10
     assert [arm.alpha for arm in mild.arms] == [0, 0.05, 0.05, 0.05]
-    assert (mild.rho, mild.data.n_max, mild.seeds) == ([10], 500, staged_protocol.FEWEST)
-    assert staged_protocol.overlay({}, {}) == {"long_tail": {}}
+    assert (mild.rho, mild.data.n_max, mild.seeds) == ([10], 500, protocol.FEWEST)
+    assert protocol.overlay({}, {}) == {"long_tail": {}}
 
 
 def test_stages_have_distinct_class_orders():
-    assert set(staged_protocol.STAGES) <= set(STUDIES)
-    assert {STUDIES[name].draws for name in (staged_protocol.FORMER, *REGIMES)} == {
-        "cifar10_regime"
-    }
-    draws = {
-        stage: {
-            STUDIES[name].draws
-            for name in staged_protocol.STAGES
-            if staged_protocol.STAGES[name] == stage
-        }
-        for stage in staged_protocol.STAGES.values()
-    }
+    assert {STUDIES[name].draws for name in (protocol.FORMER, *REGIMES)} == {"cifar10_regime"}
+    draws = {}
+    for name, stage in protocol.STAGES.items():
+        draws.setdefault(stage, set()).add(STUDIES[name].draws)
     assert [len(names) for names in draws.values()] == [1, 1, 1, 2]
     assert len(set().union(*draws.values())) == 5
 
 
-@pytest.mark.parametrize("name", [staged_protocol.FORMER, *REGIMES])
+@pytest.mark.parametrize("name", [protocol.FORMER, *REGIMES])
 def test_candidates_are_overparametrised_and_dense_only(name):
     """Check that at Jiang et al.'s ratio more convolution weights are left than images."""
     study = STUDIES[name]
-    weights = sum(
-        weight.numel()
-        for weight in convolution_weights(
-            dict(ImageEncoder(study.network).named_parameters())
-        ).values()
-    )
-    assert (1 - staged_protocol.REFERENCE_RATIO) * weights > sum(
-        long_tailed_counts(study.data.n_max, 100, 10)
-    )
+    parameters = dict(ImageEncoder(study.network).named_parameters())
+    weights = sum(weight.numel() for weight in convolution_weights(parameters).values())
+    images = sum(long_tailed_counts(study.data.n_max, 100, 10))
+    assert (1 - protocol.REFERENCE_RATIO) * weights > images
     assert [arm.label for arm in study.arms] == ["dense"]
     assert study.training.bfloat16
-
-
-# What is published
 
 
 def test_gains_pair_with_dense_and_give_detectable_effect():
@@ -259,17 +216,14 @@ def test_imbalance_table_says_whether_the_cost_is_visible():
     table = imbalance(of_regime(0.05)).set_index("metric")
     assert table["visible"].tolist() == [True, True, True]
     assert table.loc["balanced_accuracy", "mean"] == pytest.approx(0.025)
-    assert set(table["class_orders"]) == {staged_protocol.FEWEST}
+    assert set(table["class_orders"]) == {protocol.FEWEST}
 
 
 def test_courses_and_classes_are_paired_by_epoch_and_rank():
     keys = replicas(STUDIES[SCREEN], lambda cell: (0.0, 0.0))
     keys = keys[["dataset", "rho", "split", "width", *ImageArm.model_fields, "seed"]]
-    late = pd.concat(
-        [keys.assign(epoch=epoch, metric="few_shot_accuracy", value=0.3) for epoch in (20, 200)]
-    )
-    late.loc[(late["epoch"] == 200) & (late["arm"] != "dense"), "value"] += 0.1
-    found = courses(late)
+    late = keys.assign(metric="few_shot_accuracy", value=0.3 + 0.1 * (keys["arm"] != "dense"))
+    found = courses(pd.concat([late.assign(epoch=20, value=0.3), late.assign(epoch=200)]))
     gained = found[found["arm"] != "dense"].groupby("epoch")["paired_difference"].mean()
     assert gained.tolist() == pytest.approx([0.0, 0.1])
     ranks = [
@@ -282,33 +236,29 @@ def test_courses_and_classes_are_paired_by_epoch_and_rank():
 
 
 def test_controlled_compares_arms_with_their_random_mask():
-    found, *_ = of_confirmation(5)
-    found.loc[found["threshold"] == "random", "balanced_few"] -= np.array(
-        [0.1, 0.1, 0.1, 0.2, 0.2] * 3
-    )
+    picked = protocol.confirmation_arms(of_screen(lambda arm: (0.0, 0.0)))
+    changes = {"arms": [ImageArm(**arm) for arm in picked], "seeds": 5}
+    found = replicas(STUDIES[CONFIRM].model_copy(update=changes), lambda cell: (0.0, 0.0))
+    lost = [0.1, 0.1, 0.1, 0.2, 0.2]
+    found.loc[found["threshold"] == "random", "balanced_few"] -= np.array(lost * 3)
     table = controlled(found).set_index(["arm", "metric"])
     assert set(table["alpha"]) == {0.05}
     assert len(table) == 3 * 3
     rarest = table.loc[("self_damaging", "balanced_few")]
     assert rarest["mean"] == pytest.approx(0.14)
     assert rarest["smallest_seen"] == pytest.approx(
-        minimum_detectable_mean(np.std([0.1, 0.1, 0.1, 0.2, 0.2], ddof=1), 5)
+        minimum_detectable_mean(np.std(lost, ddof=1), 5)
     )
     assert table.loc[("self_damaging", "balanced_accuracy"), "mean"] == pytest.approx(0)
 
 
 def of_widths(line, noise):
-    """Return replicas of screen and widths with a gain in accuracy linear in log2(width).
-
-    The gain is that at Jiang et al.'s ratio, with noise.
-    """
+    """Return screen and widths whose gain at Jiang et al.'s ratio is `line(log2(width))`."""
     random = np.random.default_rng(0)
 
     def planted(study):
         def effect(cell):
-            if not cell.arms[0].alpha:
-                return 0.0, 0.0
-            gain = line(np.log2(study.network_of(cell).width))
+            gain = line(np.log2(study.network_of(cell).width)) if cell.arms[0].alpha else 0.0
             return gain, gain
 
         found = replicas(study, effect)
@@ -357,49 +307,12 @@ def test_by_width_interval_covers_the_crossing():
     assert 0.9 < below + above - 1 < 0.99
 
 
-def test_every_stage_publishes_its_gains():
-    assert {
-        f"{name}_{table}"
-        for name in staged_protocol.STAGES
-        for table in ("gains", "courses", "classes")
-    } <= set(TABLES)
-
-
 def test_command_asks_for_first_candidate_without_results(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "rarefeat.studies.long_tail.staged_protocol",
-        str(tmp_path / "results"),
-    ]
+    module = "rarefeat.studies.long_tail.staged_protocol"
+    command = [sys.executable, "-m", module, str(tmp_path / "results")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-2:] == ["--", REGIMES[0]]
     assert f"results={tmp_path}/results" in done.stdout
     chosen = tmp_path / "results/chosen.yaml"
     assert str(chosen) in done.stdout
     load(ROOT / "config/config.yaml", RECIPE, chosen)
-
-
-def of_confirmation(seeds):
-    """Return replicas, trajectories and classes of the confirmation on so many class orders.
-
-    The arms are those that the screen picks.
-    """
-    arms = [
-        ImageArm(**arm)
-        for arm in staged_protocol.confirmation_arms(of_screen(lambda arm: (0.0, 0.0)))
-    ]
-    study = STUDIES[CONFIRM].model_copy(update={"arms": arms, "seeds": seeds})
-    found = replicas(study, lambda cell: (0.0, 0.02 * (cell["arm"].startswith("self_damaging"))))
-    keys = found[["dataset", "rho", "split", "width", *ImageArm.model_fields, "seed"]]
-    metrics = itertools.product(("few_shot_accuracy", "knn_accuracy", "effective_rank"), (100, 200))
-    course = pd.concat(
-        [keys.assign(epoch=epoch, metric=metric, value=0.3) for metric, epoch in metrics]
-    )
-    classes = pd.concat(
-        [
-            keys.assign(probe="balanced", rank=rank, count=10 - rank, accuracy=0.5)
-            for rank in range(10)
-        ]
-    )
-    return found, course, classes

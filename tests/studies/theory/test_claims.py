@@ -15,8 +15,9 @@ from rarefeat.claims.verdict import (
     SUPPORTED,
     UNDECIDED,
 )
-from rarefeat.studies.theory.claims import convergence, initialisation, pruning, stage_two
-from rarefeat.studies.theory.claims.table_reader import ClaimTableReader, bends
+from rarefeat.studies.theory import claims
+from rarefeat.studies.theory.pruning_claims import ORACLES, algorithm_1, one_step, until_T5
+from rarefeat.studies.theory.table_reader import ClaimTableReader, bends
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.project import load
 
@@ -71,7 +72,7 @@ def times(exponent, reached=(1.0, 1.0, 1.0)):
 
 def law(tables):
     reader = ClaimTableReader(tables, THEORY)
-    rows = [row for row in stage_two.measure(reader) if row.claim == "60-eps"]
+    rows = [row for row in claims.stage_two(reader) if row.claim == "60-eps"]
     return verdicts_of("theory", rows).iloc[0]
 
 
@@ -100,7 +101,7 @@ def strength(power, learned=(1, 1, 1, 1), metric="strength_ratio"):
 
 
 def of_curve(tables):
-    found = judged(convergence.measure, tables)
+    found = judged(claims.convergence, tables)
     curve = found["E.1c"]
     return curve.to_list(), found["E.1c-exponent"].iloc[0]
 
@@ -132,7 +133,8 @@ def test_gain_exponent_needs_a_learned_feature(learned, expected):
         for eps in RATIOS
     ]
     found = judged(
-        pruning.one_step, strength(2.0, learned) | {"stages_theory_one_step": pd.concat(gains)}
+        one_step,
+        strength(2.0, learned) | {"stages_theory_one_step": pd.concat(gains)},
     )
     assert found["15-eps"].to_list() == [expected]
 
@@ -152,19 +154,19 @@ def oracles(magnitude, lost=(), learned=1.0):
     tables = empty()
     for ratio in (0.3, 0.5, 0.7, 0.9):
         parts = []
-        for arm in ("dense", *pruning.ORACLES):
+        for arm in ("dense", *ORACLES):
             metrics = {"pure_minority_neurons": 2.0 if arm == "dense" else 6.0,
                        "magnitude_ratio": magnitude(ratio), "pruned_other_features": 0.2,
                        "pruned_outside": 0.9, "diverged": float(arm in lost)}  # fmt: skip
             parts.append(table(metrics, arm=arm, eps_min=ratio))
         parts.append(table({"learned": learned}, arm="dense", eps_min=ratio))
         tables[f"T5_ratio={ratio}_milestones"] = pd.concat(parts)
-    return judged(pruning.measurements_at_T5, tables)
+    return judged(until_T5, tables)
 
 
 def test_each_oracle_has_its_own_rows():
     found = oracles(lambda ratio: 1.0)
-    for oracle in pruning.ORACLES:
+    for oracle in ORACLES:
         point = f"eps_min 0.7, sigma 0.05, {oracle}"
         assert found["3.2-c", "T5_ratio=0.7", point] == SUPPORTED
         assert found["3.2-c-more", "T5_ratio=0.7", point] == SUPPORTED
@@ -215,7 +217,7 @@ def course(minority, majority, random=(0.0, 0.0), loss=4.0, overlap=1.0):
                 {**keys, "seed": s, "step": 500, "metric": metric, "value": v}
                 for s, v in zip(SEEDS, seen, strict=True)
             ]
-    found = judged(pruning.algorithm_1, {"pruning_trajectories": pd.DataFrame(rows)}).droplevel(
+    found = judged(algorithm_1, {"pruning_trajectories": pd.DataFrame(rows)}).droplevel(
         ["study", "point"]
     )
     return found["A1-gain"], found["A1-control"]
@@ -255,7 +257,7 @@ def test_initial_deviations_follow_their_exponent():
             )
             for d1 in (250, 1000, 4000, 16000)
         }
-        return judged(initialisation.measure, tables)["B.2a"].iloc[0]
+        return judged(claims.start, tables)["B.2a"].iloc[0]
 
     assert found(-0.5) == SUPPORTED
     assert found(0.0) == CONTRADICTED

@@ -1,9 +1,7 @@
 """Tests of the theory: one step, pruned neurons, roles of studies, from training to verdicts."""
 
 import math
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,33 +11,32 @@ import yaml
 from conftest import tiny_data, tiny_training, train_study, verdicts_of, write_encoders
 
 from rarefeat.claims.declarations import load_claims
-from rarefeat.claims.measurements import NOT_RUN, measured_table
+from rarefeat.claims.measurements import measured_table
 from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, sensitivity_rows, verdicts
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import make_simulator
 from rarefeat.stages.tables import METRICS
-from rarefeat.studies.theory import figures
-from rarefeat.studies.theory.claims import imbalance, measure, pruning
-from rarefeat.studies.theory.claims.table_reader import ClaimTableReader
-from rarefeat.studies.theory.declaration import read_from_encoders
+from rarefeat.studies.theory import claims, figures
+from rarefeat.studies.theory.declaration import ONE_STEP, of_encoders
 from rarefeat.studies.theory.half_and_double import half_and_double
-from rarefeat.studies.theory.milestones import read_milestones
+from rarefeat.studies.theory.history import read_overlap, smallest_of_minority
 from rarefeat.studies.theory.one_step import one_step, read_one_step
-from rarefeat.studies.theory.overlap import read_overlap, smallest_of_minority
-from rarefeat.studies.theory.tables import ONE_STEP
-from rarefeat.workflow.config.section import dump_config
+from rarefeat.studies.theory.pruning_claims import end_of_pruning
+from rarefeat.studies.theory.table_reader import ClaimTableReader
 from rarefeat.workflow.config.study import Grid, merge_configs
+from rarefeat.workflow.files.schema import validate
 from rarefeat.workflow.project import load, parse
+from rarefeat.workflow.run.cli_helpers import load_function
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 PROJECT = load("config/config.yaml")
 THEORY = PROJECT.sections["theory"]
 
 
-def reading(stage, name, study, results):
-    """Return the inputs of a stage that reads the encoders of one study, and its job."""
-    job = read_from_encoders("", stage, name, study).job({})
-    return JobInputs(job, results), job
+def encoders_of(name, study, results):
+    """Return the inputs of a function that reads the encoders of one study."""
+    (table,) = of_encoders("", "history:read_overlap", {name: study}).values()
+    return JobInputs(table.job({}), results)
 
 
 # One step
@@ -58,16 +55,7 @@ def test_one_step_of_the_dictionary_follows_theorem_3_2(simulator):
     space = make_simulator(simulator, "planted", 4, 40, 4, [1])
     weights = space.dictionary.mT.contiguous()
     values = one_step(
-        simulator,
-        "planted",
-        data,
-        training,
-        0.5,
-        0.02,
-        1,
-        weights,
-        torch.full((1, 4), 0.2),
-        batches=60,
+        simulator, "planted", data, training, 0.5, 0.02, 1, weights, torch.full((1, 4), 0.2), 60
     )
     assert set(values) | {"fires_with_its_features", "fires_at_most"} == set(ONE_STEP)
     assert values["pruned_neurons"] == 1
@@ -84,32 +72,11 @@ def test_silenced_neurons_have_no_gain_and_no_ratio():
     space = make_simulator("direct", "planted", 4, 40, 4, [1])
     weights = space.dictionary.mT.contiguous()
     values = one_step(
-        "direct",
-        "planted",
-        data,
-        training,
-        0.5,
-        0.02,
-        1,
-        weights,
-        torch.full((1, 4), 100.0),
-        batches=2,
+        "direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.full((1, 4), 100.0), 2
     )
     assert values["growth_minority_gain"] == 0.0
     assert math.isnan(values["gain_ratio"])
     assert math.isnan(values["negative_share"])
-
-
-def test_one_step_is_empty_without_a_minority_neuron():
-    data, training = tiny_data(d=4, d1=40, L=1, C=2.0), tiny_training(m=3, K=8)
-    space = make_simulator("direct", "planted", 4, 40, 3, [1])
-    weights = space.dictionary.mT[:, :3].contiguous()
-    assert (
-        one_step(
-            "direct", "planted", data, training, 0.5, 0.02, 1, weights, torch.zeros(1, 3), batches=2
-        )
-        == {}
-    )
 
 
 def test_read_one_step_without_a_minority_neuron(tmp_path):
@@ -122,15 +89,9 @@ def test_read_one_step_without_a_minority_neuron(tmp_path):
     weights = make_simulator("reduced", "", 9, 500, 30, [100, 101]).dictionary.mT[
         :, torch.arange(30) % 8
     ]
-    write_encoders(
-        tmp_path,
-        "stages",
-        study,
-        cell,
-        block,
-        {"dense/weights": weights, "dense/bias": torch.zeros(2, 30)},
-    )
-    table = read_one_step(*reading("one_step", "stages", study, tmp_path), batches=2)
+    tensors = {"dense/weights": weights, "dense/bias": torch.zeros(2, 30)}
+    write_encoders(tmp_path, "stages", study, cell, block, tensors)
+    table = read_one_step(encoders_of("stages", study, tmp_path), study, batches=2)
     assert set(table["metric"]) == {"fires_with_its_features", "fires_at_most"}
     assert len(table) == 4
 
@@ -169,7 +130,7 @@ def test_read_overlap_averages_replicas_of_all_blocks(tmp_path):
     for (block, seeds), rows in zip(study.blocks().items(), planted.split(2), strict=True):
         assert len(seeds) == len(rows)
         write_encoders(tmp_path, "stages", study, cell, block, {"dense/history": rows})
-    table = read_overlap(*reading("overlap", "stages", study, tmp_path))
+    table = read_overlap(encoders_of("stages", study, tmp_path), study)
     assert len(table) == 2 * len(steps)
     assert set(table["n"]) == {3}
     assert table[table["alpha"] == 0.5]["overlap"].tolist() == pytest.approx([1 / 3] * len(steps))
@@ -188,19 +149,11 @@ def test_imbalance_claims_separate_transient_from_lasting(end, verdict):
         ):
             for metric, value in (("majority_alignment", majority), ("max_alignment", minority)):
                 noise = 1e-3 * np.random.default_rng([seed, step]).normal()
-                rows.append(
-                    {
-                        "eps_min": 0.5,
-                        "sigma": 0.05,
-                        "seed": seed,
-                        "step": step,
-                        "metric": metric,
-                        "value": value + noise,
-                    }
-                )
+                keys = {"eps_min": 0.5, "sigma": 0.05, "seed": seed, "step": step}
+                rows.append(keys | {"metric": metric, "value": value + noise})
     table = verdicts_of(
         "theory",
-        imbalance.measure(ClaimTableReader({"phase_trajectories": pd.DataFrame(rows)}, THEORY)),
+        claims.phase(ClaimTableReader({"phase_trajectories": pd.DataFrame(rows)}, THEORY)),
     )
     table = table.set_index("claim_id")["verdict"]
     assert tuple(name for name in ("lasting", "equal") if table[name] == SUPPORTED) == verdict
@@ -248,23 +201,18 @@ def small(tmp_path_factory):
         "confirmation_grid": confirmation_grid(),
         "scaling_exponents": pd.DataFrame(columns=["quantity", "log_power"]),
     }
-    read = {
-        "milestones": read_milestones,
-        "one_step": partial(read_one_step, batches=2),
-        "overlap": read_overlap,
-    }
     for name, table in project.outputs["theory"].tables.items():
+        function = load_function(table.function)
         if name == "half_and_double":
             milestones = {source: tables[source] for source in table.tables}
-            tables[name] = half_and_double(milestones, project.table_job(name))
-            continue
-        study, _, kind = name.rpartition("_one_step" if name.endswith("_one_step") else "_")
-        kind = kind or "one_step"
-        if kind == "trajectories":
-            tables[name] = pd.DataFrame(courses[study])
+            tables[name] = function(milestones, project.sections["theory"])
+        elif name.endswith("_trajectories"):
+            tables[name] = pd.DataFrame(courses[table.study])
         else:
-            job = project.table_job(name)
-            tables[name] = read[kind](JobInputs(job, results), job)
+            few = {"batches": 2} if function is read_one_step else {}
+            inputs = JobInputs(project.table_job(name), results)
+            rows = function(inputs, table.sections[table.study], **few)
+            tables[name] = validate(load_function(table.schema), rows)
     return project, tables
 
 
@@ -284,9 +232,8 @@ def confirmation_grid():
 
 def test_every_claim_is_measured_and_every_map_drawn(small):
     project, tables = small
-    before = measured_table(
-        measure(tables, project.table_job("theory_measured")), load_claims("theory")
-    )
+    measured = claims.measure(tables, project.sections["theory"])
+    before = measured_table(measured, load_claims("theory"))
     table = verdicts(before)
     assert set(table["group"]) == set(load_claims("theory").groups)
     assert set(table[table["primary"]]["claim_id"]) == set(load_claims("theory").claims)
@@ -294,24 +241,7 @@ def test_every_claim_is_measured_and_every_map_drawn(small):
     assert "K = 16" in set(sensitivity_rows(before)["varied"])
     for name, figure in project.outputs["theory"].figures.items():
         draw = getattr(figures, figure.function or name)
-        draw({table: tables[table] for table in figure.tables}, project.figure_job(name))
-
-
-def test_missing_primary_regime_has_a_remark(small):
-    """Leave out the phase studies: nothing says whether the imbalance lasts."""
-    project, tables = small
-    job = project.table_job("theory_measured")
-    theory = project.sections["theory"]
-    kept = {name: study for name, study in theory.studies.items() if study.role != "phase"}
-    job = job.model_copy(
-        update={
-            "config": job.config
-            | {"theory": dump_config(theory.model_copy(update={"studies": kept}))}
-        }
-    )
-    table = measured_table(measure(tables, job), load_claims("theory"))
-    table = table[table["primary"]].set_index("claim_id")
-    assert set(table.loc[["lasting", "equal", "onset"], "remark"]) == {NOT_RUN}
+        draw({table: tables[table] for table in figure.tables}, **figure.sections)
 
 
 def test_onset_is_earlier_for_frequent_features():
@@ -326,12 +256,9 @@ def test_onset_is_earlier_for_frequent_features():
 
 
 def test_varied_studies_differ_in_one_number():
-    claims = THEORY
-    base = claims.studies[claims.sensitivity.study]
-    varied = {
-        name: study for name, study in claims.every_study().items() if name not in claims.studies
-    }
-    assert len(varied) == len(claims.sensitivity.keys) * len(claims.sensitivity.factors)
+    base, every = THEORY.studies[THEORY.sensitivity.study], THEORY.every_study()
+    varied = {name: study for name, study in every.items() if name not in THEORY.studies}
+    assert len(varied) == len(THEORY.sensitivity.keys) * len(THEORY.sensitivity.factors)
     for study in varied.values():
         parts = [(base.data, study.data), (base.training, study.training)]
         parts += [(base.grid["ratios"], study.grid["ratios"])]
@@ -359,21 +286,19 @@ def test_half_and_double_counts_seeds_that_change():
             {"eps_min": 0.5, "arm": "dense", "seed": range(len(learned)), "metric": "learned"}
         ).assign(value=learned)
 
-    job = SimpleNamespace(config_section=lambda *_: theory)
     tables = {"base": milestones([0.0, 0, 0, 0, 0, 0, 1, 1]), "K": milestones([1.0] * 7)}
-    table = half_and_double(tables, job).set_index("setting")
+    table = half_and_double(tables, theory).set_index("setting")
     assert table.loc["K", ["factor", "value", "more", "fewer", "n"]].tolist() == [2, "256", 6, 0, 7]
     assert table.loc["K", "p_value"] == pytest.approx(2 / 2**6)
     assert table.loc["", ["learned_share", "p_value"]].tolist() == [0.25, 1]
 
 
 def test_T5_studies_train_until_T5():
-    claims = THEORY
-    chosen = list(claims.studies_with_role("T5").values())
+    chosen = list(THEORY.studies_with_role("T5").values())
     assert len(chosen) > 2
     for study in chosen:
         (cell,) = study.cells()
-        T5 = pruning.end_of_pruning(study.data, study.training, cell["eps_min"], cell["sigma"])
+        T5 = end_of_pruning(study.data, study.training, cell["eps_min"], cell["sigma"])
         assert T5 <= study.training.T < 1.01 * T5
         assert {arm.onset for arm in cell.arms[1:]} == {
             int(study.data.d**1.99 / study.training.eta)

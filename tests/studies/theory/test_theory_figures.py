@@ -6,44 +6,34 @@ import synthetic_tables
 from paper_values import check
 
 from rarefeat.studies.theory.figures import overlap, phase
-from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.project import load
-from rarefeat.workflow.run.job import Job
 
-
-def job(figure: str) -> Job:
-    """Return the job of a figure with the studies of the shipped config."""
-    sections = load().figures[figure].sections
-    return Job(
-        stage="studies.theory.figures",
-        config={name: dump_config(section) for name, section in sections.items()},
-    )
+FIGURES = load().figures
 
 
 @pytest.mark.parametrize("eps_mins", [(0.2, 1.0), (0.1, 0.3, 0.5, 0.7, 1.0)], ids=["few", "many"])
 def test_phase(eps_mins):
-    given = job("claims_map_phase")
-    studies = given.config["studies"]
-    # Not in the order of the job's text, which is sorted.
+    studies = FIGURES["claims_map_phase"].sections["studies"]
+    # Not in the order of the config.
     names = sorted(studies, reverse=True)
     tables = {
         f"{name}_trajectories": synthetic_tables.trajectories(eps_mins, ("dense",), 3, 2000, draw=i)
         for i, name in enumerate(names)
     }
-    figure = check(lambda: phase(tables, given), 3, twice=len(eps_mins) == 2)
+    figure = check(lambda: phase(tables, studies), 3, twice=len(eps_mins) == 2)
     titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
     assert ["no bias" in title for title in titles] == ["without_bias" in name for name in names]
     assert ["0.02" in title for title in titles] == ["small_lambda" in name for name in names]
 
 
 def test_overlap_is_shown_at_one_pruning_ratio():
-    given = job("claims_map_overlap")
+    studies = FIGURES["claims_map_overlap"].sections["studies"]
     rows = [(eps, 0.05, step, k / 6, 0.4 * (eps > 0.5) * k / 6, 0.0, 0.4, 3)
             for eps in (0.1, 0.7) for step in (1, 10, 100, 500) for k in range(1, 7)]  # fmt: skip
     columns = ["eps_min", "sigma", "step", "alpha", "overlap", "ci_low", "ci_high", "n"]
-    names = sorted(given.config["studies"], reverse=True)
+    names = sorted(studies, reverse=True)
     tables = {f"{name}_overlap": pd.DataFrame(rows, columns=columns) for name in names}
-    figure = check(lambda: overlap(tables, given), 3, twice=True)
+    figure = check(lambda: overlap(tables, studies), 3, twice=True)
     assert "17 % smallest" in figure.axes[0].get_ylabel()
     shown = {round(y, 6) for line in figure.axes[0].lines for y in line.get_ydata()}
     assert {0, round(0.4 / 6, 6)} <= shown

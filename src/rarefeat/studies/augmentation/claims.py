@@ -1,6 +1,5 @@
-"""Measurements of feature decoupling by augmentation (Wen & Li 2021).
-
-They include its crossing with imbalance and pruning.
+"""What each claim about feature decoupling (Wen & Li 2021) looks at, and its crossing with
+imbalance and pruning.
 """
 
 from collections.abc import Mapping
@@ -12,22 +11,13 @@ from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.model.theory import activation_probability
 from rarefeat.studies.augmentation.config import Augmentation
 from rarefeat.workflow.config.study import Study
-from rarefeat.workflow.run.job import Job
 
 # Studies share W(0), which is measured once.
 FIRST = ("independent_noise",)
 MASKED = ("random_mask", "mask=0.25", "mask=0.1")
 WITH = (*MASKED, "independent_noise")
 WITHOUT = ("identical", "identical_without_bias")
-STAGED = (
-    "WL-P4",
-    "WL-P5-lucky",
-    "WL-P5-others",
-    "WL-P5-few",
-    "WL-P5-outside",
-    "WL-P6-focus",
-    "WL-P6-leads",
-)
+LEARNED = ("random_mask_learned_bias", "independent_noise_learned_bias")
 BY_STUDY = (
     ("WL-P1-lucky", "lucky_neurons", FIRST),
     ("WL-P1-ordinary", "ordinary_features", FIRST),
@@ -49,84 +39,74 @@ BY_STUDY = (
     ("WL-P7-share", "share_features", WITH),
     ("WL-P7-singletons", "covered_features", WITH),
     ("WL-P7-few", "features_per_neuron", WITH),
+    ("WL-P8", "activity_over_probability", WITH),
     ("WL-P9", "noise_left", WITH),
     ("WL-P10-cosine", "noise_cosine", WITHOUT),
     ("WL-P10-share", "share_outside", WITHOUT),
-    ("WL-P13-up", "bias_share", ("random_mask_learned_bias", "independent_noise_learned_bias")),
+    ("WL-P11", "regression_error", WITHOUT),
+    ("WL-P12", "regression_error", WITH),
+    ("WL-P12-raw", "error_less_raw", WITH),
+    ("WL-P13-up", "bias_share", LEARNED),
     ("WL-P13-down", "bias_share", ("identical_learned_bias",)),
     ("WL-colour-stays", "share_colour", ("colour_identical", "colour_mask")),
     ("WL-colour-goes", "share_colour", ("colour_mask_and_redrawn",)),
 )
+STAGED = ("WL-P4", "WL-P5", "WL-P6")
+"""Claims about stages that not every replica comes to."""
+IMBALANCED = ("imbalance_{}", "imbalance_{}_without_bias")
+"""Studies with a rare feature, by the kind of pair."""
 
 
-def measure(tables: Mapping[str, pd.DataFrame], job: Job) -> list[Measurement]:
+def measure(tables: Mapping[str, pd.DataFrame], augmentation: Augmentation) -> list[Measurement]:
     """Measure every study of the section `augmentation` that a claim is about."""
-    table, studies = (
-        tables["augmentation"],
-        job.config_section("augmentation", Augmentation).studies,
-    )
-    names_in_table = [name for name in studies if name in set(table["study"])]
-    rows = []
+    (table,) = tables.values()
+    groups = dict(iter(table.groupby(["study", "metric", "encoder", "labels"])))
+    most, present = table["labels"].max(), set(table["study"])
+    studies = {name: study for name, study in augmentation.studies.items() if name in present}
+    found = []
 
-    def select_values(
-        study: str, metric: str, labels: int = 0, encoder: str = "trained"
-    ) -> pd.DataFrame:
+    def rows_of(study: str, metric: str, encoder: str = "trained") -> pd.DataFrame:
+        labels = most if metric == "regression_error" else 0
+        return groups.get((study, metric, encoder, labels), table[:0])
+
+    def quantity(study: str, metric: str) -> pd.DataFrame:
         """Return values by (eps_min, arm), a column per seed."""
-        chosen = table[
-            (table["study"] == study) & (table["encoder"] == encoder) & (table["labels"] == labels)
-        ]
-        if metric == "share_outside":
-            return 1 - wide(chosen[chosen["metric"] == "share_features"])
-        if metric == "pull_signal_and_noise":
-            chosen = chosen[chosen["metric"] == "pull_features"]
-            p, noise = probability(studies[study]), chosen["sigma"] ** 2
-            return wide(chosen.assign(value=chosen["value"] * p / (p + noise)))
-        return wide(chosen[chosen["metric"] == metric])
+        match metric:
+            case "share_outside":
+                return 1 - wide(rows_of(study, "share_features"))
+            case "activity_over_probability":
+                return wide(rows_of(study, "activity")) / probability(studies[study])
+            case "pull_signal_and_noise":
+                rows, p = rows_of(study, "pull_features"), probability(studies[study])
+                return wide(rows.assign(value=rows["value"] * p / (p + rows["sigma"] ** 2)))
+            case "error_less_raw" if FIRST[0] in studies:
+                raw = wide(rows_of(FIRST[0], "regression_error", "raw")).droplevel("arm")
+                error = quantity(study, "regression_error")
+                return error.sub(raw, level="eps_min").dropna(how="all")
+        return wide(rows_of(study, metric))
 
     def add(claim: str, study: str, values: pd.DataFrame) -> None:
-        """Add a row for every point and arm that has values."""
         for (eps_min, arm), of_point in values.iterrows():
             place = {"eps_min": eps_min, "arm": arm} if len(values) > 1 else {}
-            few = claim in STAGED and np.isfinite(of_point).sum() < 5
-            rows.append(
-                measurement(
-                    claim,
-                    study,
-                    place,
-                    of_point,
-                    untestable="fewer than five replicas come to this stage" if few else "",
-                )
-            )
+            few = claim.startswith(STAGED) and np.isfinite(of_point).sum() < 5
+            why = "fewer than five replicas come to this stage" if few else ""
+            found.append(measurement(claim, study, place, of_point, untestable=why))
 
     for claim, metric, names in BY_STUDY:
-        for study in (name for name in names if name in names_in_table):
-            add(claim, study, select_values(study, metric))
-    most = table["labels"].max()
-    for study in (name for name in (*WITH, *WITHOUT) if name in names_in_table):
-        error = select_values(study, "regression_error", most)
-        add("WL-P12" if study in WITH else "WL-P11", study, error)
-        if study in WITH and "independent_noise" in names_in_table:
-            raw = select_values("independent_noise", "regression_error", most, "raw").droplevel(
-                "arm"
-            )
-            add("WL-P12-raw", study, error.sub(raw, level="eps_min").dropna(how="all"))
-        if study in WITH:
-            add("WL-P8", study, select_values(study, "activity") / probability(studies[study]))
-    for suffix in ("", "_without_bias"):
-        mask, noise = (f"imbalance_{name}{suffix}" for name in ("random_mask", "independent_noise"))
-        if mask not in names_in_table:
+        for study in (name for name in names if name in studies):
+            add(claim, study, quantity(study, metric))
+    for name in IMBALANCED:
+        mask, noise = (name.format(kind) for kind in ("random_mask", "independent_noise"))
+        if mask not in studies:
             continue
-        fate = select_values(mask, "minority_alignment")
-        dense = fate.xs("dense", level="arm")
-        add("crossing-pruning", mask, fate.drop("dense", level="arm").sub(dense, level="eps_min"))
-        if noise in names_in_table:
-            other = select_values(noise, "minority_alignment").xs("dense", level="arm")
-            add(
-                "crossing-mask",
-                mask,
-                fate.xs("dense", level="arm", drop_level=False).sub(other, level="eps_min"),
-            )
-    return rows
+        fate = quantity(mask, "minority_alignment")
+        dense = fate.xs("dense", level="arm", drop_level=False)
+        pruned = fate.drop("dense", level="arm")
+        add("crossing-pruning", mask, pruned.sub(dense.droplevel("arm"), level="eps_min"))
+        if noise in studies:
+            other = quantity(noise, "minority_alignment").xs("dense", level="arm")
+            add("crossing-mask", mask, dense.sub(other, level="eps_min"))
+    return found
 
 
 def probability(study: Study) -> float:

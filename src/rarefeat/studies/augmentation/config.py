@@ -72,16 +72,17 @@ class Augmentation(Section):
                 )
         return self
 
-    def supervise(self, cell: None = None) -> dict[str, Any]:
-        """Return the config of the training of the supervised encoders."""
-        return {"study": self.studies[self.supervised.study], "supervised": self.supervised}
+    @property
+    def supervised_study(self) -> Study:
+        """The study whose samples the supervised encoders see."""
+        return self.studies[self.supervised.study]
 
     def like_supervised(self, name: str) -> bool:
-        """Return whether the supervised encoders can be compared with a study.
+        """Return whether a study has the dictionary, the samples and the seeds of these encoders.
 
-        They can where they have its dictionary, the distribution of its samples and its seeds.
+        Without them it cannot be compared with these.
         """
-        study, other = self.studies[name], self.studies[self.supervised.study]
+        study, other = self.studies[name], self.supervised_study
         same = ("d", "d1", "C", "minority")
         return (
             (study.draws, study.blocks(), study.cells()[0].axes)
@@ -96,11 +97,8 @@ class Augmentation(Section):
 
 
 DENSE_ON_BALANCED = {
-    "draws": "views",
-    "arms": [{"arm": "dense"}],
-    "balanced_arms": [],
-    "rho": [1.0],
-}
+    "draws": "views", "arms": [{"arm": "dense"}], "balanced_arms": [], "rho": [1.0],
+}  # fmt: skip
 
 
 def inherit(raw: Any, shared: dict) -> Any:
@@ -117,7 +115,6 @@ def inherit(raw: Any, shared: dict) -> Any:
         # Null leaves a kind out, as it does a study.
         kinds = {name: kind for name, kind in kinds.items() if kind is not None}
         views = views | {"kinds": kinds}
-    any_kind = (
-        {"augmentation": next(iter(kinds.values()))} if kinds and isinstance(kinds, dict) else {}
-    )
-    return raw | {"images": views | {"study": merge_configs(of_all, study | any_kind)}}
+        if kinds:
+            study = study | {"augmentation": next(iter(kinds.values()))}
+    return raw | {"images": views | {"study": merge_configs(of_all, study)}}

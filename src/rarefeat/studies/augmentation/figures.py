@@ -1,18 +1,25 @@
-"""Figures of neurons along the dial of augmentations, and under a rare feature."""
+"""Figures of neurons along the dial of augmentations, under a rare feature, and of image views."""
 
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import PercentFormatter
 
-from rarefeat.figures.labels import INTERVALS, n_of, quantity, seeds_of
-from rarefeat.figures.panels import add_legend, finish_figure, panels, plot_points
-from rarefeat.figures.style import STYLES, SeriesStyle
-from rarefeat.studies.augmentation.doc_tables import augmentation
-from rarefeat.workflow.run.job import Job
+from rarefeat.figures.labels import INTERVALS, display_name, n_of, quantity, seeds_of
+from rarefeat.figures.panels import (
+    add_legend,
+    add_panel_letters,
+    finish_figure,
+    panels,
+    plot_lines,
+    plot_points,
+)
+from rarefeat.figures.style import GREY, MANY, MARKERS, STYLES, SeriesStyle, sequential_styles
+from rarefeat.studies.augmentation.declaration import augmentation
 
 Tables = Mapping[str, pd.DataFrame]
 WITHOUT_BIAS = "_without_bias"
@@ -21,34 +28,40 @@ NAMES = {
     "random_mask": "random mask",
     "independent_noise": "noise of its own",
     "identical": "identical views",
-    "supervised": "trained on labels",
 }
 DIAL = (
-    "random_mask",
-    "mask=0.25",
-    "mask=0.1",
-    "independent_noise",
-    "rho=0.5",
-    "rho=0.9",
-    "identical",
-)
+    "random_mask", "mask=0.25", "mask=0.1", "independent_noise", "rho=0.5", "rho=0.9", "identical",
+)  # fmt: skip
+SHOWN = {
+    "covered_features": "features with a neuron of their own",
+    "regression_error": "error of a linear head\nover the label's variance",
+}
+OF_IMAGES = {
+    "linear_accuracy": "a linear probe reads the class",
+    "knn_accuracy": "nearest neighbours read the class",
+    "separation": "variance between classes",
+    "crop_invariance": "a crop does not move them",
+    "intensity_invariance": "nor a change of intensity",
+    "colour_invariance": "nor a change of colour",
+    "firing_rate": "a unit of the last block fires",
+}
+"""What is measured of features of images, in words."""
+BEFORE = "before training"
+BINS = np.linspace(0, 1, 21)
+MIDDLES = (BINS[1:] + BINS[:-1]) / 2
 
 
 def pair_name(name: str) -> str:
-    """Return the human-readable name of a kind of pair.
-
-    `mask=0.25` and `rho=0.5` have their share.
-    """
+    """Return the name of a kind of pair in words; `mask=0.25` and `rho=0.5` have their share."""
     kind = name.removesuffix(WITHOUT_BIAS)
-    symbol, equal, value = kind.partition("=")
-    if equal:
-        kind = {
-            "mask": f"random mask of {float(value):.0%}",
-            "rho": f"shared noise, {float(value):.0%}",
-        }.get(symbol, kind)
-    return NAMES.get(kind, kind.replace("_", " ")) + (
-        ", no bias" if name != kind and name.endswith(WITHOUT_BIAS) else ""
-    )
+    symbol, _, value = kind.partition("=")
+    if symbol == "mask" and value:
+        words = f"random mask of {float(value):.0%}"
+    elif symbol == "rho" and value:
+        words = f"shared noise, {float(value):.0%}"
+    else:
+        words = NAMES.get(kind, kind.replace("_", " "))
+    return words + ", no bias" * (name != kind)
 
 
 def names_in_table(names: tuple[str, ...], table: pd.DataFrame) -> list[str]:
@@ -56,16 +69,15 @@ def names_in_table(names: tuple[str, ...], table: pd.DataFrame) -> list[str]:
     return [name for name in names if name in set(table["study"])]
 
 
-def augmentation_dial(tables: Tables, job: Job) -> Figure:
+def augmentation_dial(tables: Tables) -> Figure:
     """Plot features with a neuron of their own, and the error of a head, by kind of pair.
 
-    Inputs: `augmentation`, or the published means.
+    The table is `augmentation`, or the published means.
     """
     (table,) = tables.values()
     rows = augmentation(table) if "seed" in table else table
     biased = names_in_table(DIAL, rows)
-    names = [*biased, *names_in_table(tuple(name + WITHOUT_BIAS for name in biased), rows)]
-    rows = rows[rows["study"].isin(names)]
+    rows = rows[rows["study"].str.removesuffix(WITHOUT_BIAS).isin(biased)]
     without = rows["study"].str.endswith(WITHOUT_BIAS)
     rows = rows.assign(
         place=rows["study"].str.removesuffix(WITHOUT_BIAS).map(pair_name),
@@ -73,11 +85,7 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
     )
     order = [pair_name(name) for name in biased]
     figure, axes = panels(1, 2, 1.1 + 0.22 * max(len(order), 2), sharey=True)
-    shown = {
-        "covered_features": "features with a neuron of their own",
-        "regression_error": "error of a linear head\nover the label's variance",
-    }
-    for ax, (metric, label) in zip(axes[0], shown.items(), strict=True):
+    for ax, (metric, label) in zip(axes[0], SHOWN.items(), strict=True):
         plot_points(
             ax, rows[rows["metric"] == metric], "value", "place", OF_BIAS, order=order,
             horizontal=True, dodge=0,
@@ -90,43 +98,39 @@ def augmentation_dial(tables: Tables, job: Job) -> Figure:
     return figure
 
 
-def augmentation_representations(tables: Tables, job: Job) -> Figure:
+def histograms(rows: pd.DataFrame, keys: list[str], value: str) -> pd.DataFrame:
+    """Return the share of rows in each bin of a rate, by group."""
+    parts = [
+        pd.DataFrame(
+            {"rate": MIDDLES, "share": np.histogram(group[value], BINS)[0] / len(group)}
+        ).assign(**dict(zip(keys, key, strict=True)))
+        for key, group in rows.groupby(keys)
+    ]
+    return pd.concat(parts)
+
+
+def augmentation_representations(tables: Tables) -> Figure:
     """Plot firing rates of neurons by kind of pair and under labels: Wen & Li's Figure 3 on
     synthetic data.
     """
     (neurons,) = tables.values()
+    trained = neurons[neurons["encoder"] == "trained"]
+    labelled = neurons[neurons["encoder"] == "supervised"]
     wanted = (
-        "identical" + WITHOUT_BIAS,
-        "random_mask" + WITHOUT_BIAS,
-        "identical",
-        "independent_noise",
+        "identical" + WITHOUT_BIAS, "random_mask" + WITHOUT_BIAS, "identical", "independent_noise",
         "random_mask",
-    )
-    names = [(name, "trained") for name in names_in_table(wanted, neurons)]
-    names += [
-        (name, "supervised")
-        for name in neurons[neurons["encoder"] == "supervised"]["study"].unique()
+    )  # fmt: skip
+    drawn = [
+        (pair_name(name).replace(", ", ",\n"), trained[trained["study"] == name])
+        for name in names_in_table(wanted, neurons)
     ]
-    figure, axes = panels(1, len(names), 1.8, sharey=True)
-    bins = np.linspace(0, 1, 21)
-    for ax, (name, encoder) in zip(axes[0], names, strict=True):
-        chosen = neurons[(neurons["study"] == name) & (neurons["encoder"] == encoder)]
-        counts = np.array(
-            [
-                np.histogram(neurons_of_seed["activity"], bins)[0] / len(neurons_of_seed)
-                for _, neurons_of_seed in chosen.groupby("seed")
-            ]
-        )
-        middles = (bins[1:] + bins[:-1]) / 2
-        shares = pd.DataFrame(counts, columns=middles).melt(
-            var_name="rate", value_name="share", ignore_index=False
-        )
-        ax.stairs(counts.mean(0), bins, color="0.75", fill=True)
+    drawn += [("trained on labels", rows) for _, rows in labelled.groupby("study", sort=False)]
+    figure, axes = panels(1, len(drawn), 1.8, sharey=True)
+    for ax, (title, rows) in zip(axes[0], drawn, strict=True):
+        shares = histograms(rows, ["seed"], "activity")
+        ax.stairs(shares.groupby("rate")["share"].mean(), BINS, color="0.75", fill=True)
         plot_points(ax, shares, "rate", "share", SeriesStyle("0.15"), bounds=(0, 1))
-        ax.set_title(
-            NAMES["supervised"] if encoder == "supervised" else pair_name(name).replace(", ", ",\n")
-        )
-        ax.set(xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
+        ax.set(title=title, xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
     figure.suptitle("How many inputs activate a neuron, by kind of pair")
@@ -135,3 +139,79 @@ def augmentation_representations(tables: Tables, job: Job) -> Figure:
         "95 % interval": SeriesStyle("0.15"),
     }
     return finish_figure(figure, (), entries, seeds_of(neurons))
+
+
+def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
+    """Plot what the features of images keep and forget, by kind of views and before training.
+
+    The table is `augmentation_images`, or the published means.
+    """
+    (table,) = tables.values()
+    names = name_views(kinds)
+    # Before training the kinds are one network.
+    before = (table["network"] == "initial") & (table["study"] == kinds[0])
+    rows = table[(table["network"] == "trained") | before]
+    series = rows["study"].map(names).where(rows["network"] == "trained", BEFORE)
+    rows = rows.assign(place=rows["metric"].map(OF_IMAGES), series=series).dropna(subset=["place"])
+    looks = (STYLES[0], STYLES[2], STYLES[4], STYLES[3])[: len(kinds)]
+    styles = dict(zip(names.values(), looks, strict=False)) | {BEFORE: SeriesStyle(GREY, "v")}
+    order = [name for name in OF_IMAGES.values() if name in set(rows["place"])]
+    figure, ((ax,),) = panels(height=1.0 + 0.3 * len(order))
+    plot_points(ax, rows, "value", "place", styles, order=order, horizontal=True, dodge=0.4)
+    ax.set(xlim=(min(-0.03, ax.get_xlim()[0]), 1.03), xlabel="share, or mean cosine")
+    ax.set_title("What the features of an image hold, by what its two views differ in")
+    count = table["seed"].nunique() if "seed" in table else table["n"].max()
+    entries = {name: look.without_line for name, look in styles.items()}
+    add_legend(figure, entries, f"{INTERVALS}, {n_of(count)}")
+    return figure
+
+
+def name_views(kinds: list[str]) -> dict[str, str]:
+    """Return the name of each kind of views in words."""
+    words = {kind: display_name(kind.removeprefix("views_")) for kind in kinds}
+    return {
+        kind: "views alike" if word == "none" else f"views differ in {word}"
+        for kind, word in words.items()
+    }
+
+
+def augmentation_embeddings(tables: Tables, kinds: list[str]) -> Figure:
+    """Plot firing rates of units by layer, and t-SNE of features, by kind of views."""
+    units, embedding = tables.values()
+    units = units[units["network"] == "trained"]
+    layers = sorted(units["layer"].unique(), key=lambda layer: (layer != "stem", layer))
+    shades = sequential_styles(layers)
+    labels = sorted(embedding["label"].unique())
+    classes = {
+        label: SeriesStyle(MANY[i % len(MANY)], MARKERS[i % len(MARKERS)])
+        for i, label in enumerate(labels)
+    }
+    figure, _ = panels(1, 1, 4.2)
+    figure.clear()
+    above, below = figure.subfigures(2, 1)
+    firing = above.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    maps = below.subplots(1, len(kinds), squeeze=False)[0]
+    for rates, plane, (kind, name) in zip(firing, maps, name_views(kinds).items(), strict=True):
+        shares = histograms(units[units["study"] == kind], ["layer", "seed"], "firing_rate")
+        plot_lines(
+            rates, shares, "rate", "share", shades, series_column="layer",
+            bounds=(0, 1), band=True, mark_every=3,
+        )  # fmt: skip
+        rates.set(xlabel="firing rate", title=name.replace(" in ", " in\n"))
+        plot_plane(plane, embedding[embedding["study"] == kind], classes)
+    firing[0].set(ylim=(0, None), ylabel="share of units")
+    maps[0].set_ylabel("t-SNE 2, first seed")
+    beside = {"columns": 1, "location": "right center"}
+    add_legend(above, {str(layer): look for layer, look in shades.items()}, "layer", **beside)
+    entries = {str(label): look.without_line for label, look in classes.items()}
+    add_legend(below, entries, "class", **beside)
+    add_panel_letters((*firing, *maps))
+    return figure
+
+
+def plot_plane(ax: Axes, plane: pd.DataFrame, classes: dict[int, SeriesStyle]) -> None:
+    """Plot places of images, a colour and a marker for each class."""
+    for label, look in classes.items():
+        rows = plane[plane["label"] == label]
+        ax.plot(rows["x"], rows["y"], look.marker, color=look.colour, ms=2, mew=0, rasterized=True)
+    ax.set(xticks=[], yticks=[], xlabel="t-SNE 1")

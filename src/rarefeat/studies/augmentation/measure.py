@@ -2,14 +2,15 @@
 
 They are the composition of the neurons, over training and at its end; their response to noise and
 to signal; and linear heads on them with few and many labels, beside heads on the raw input and on
-the paper's optimal learner.
+the paper's optimal learner. Axes: n samples, m neurons, p coordinates of a token, d features.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rarefeat.model.encoder import embed, pre_activations
@@ -31,7 +32,7 @@ from rarefeat.studies.augmentation.metrics import (
     separation,
     weight_composition,
 )
-from rarefeat.studies.augmentation.tables import SCHEMAS
+from rarefeat.studies.augmentation.tables import OF_SAMPLES
 from rarefeat.training.pretraining import TrainedEncoder
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
@@ -42,85 +43,72 @@ from rarefeat.workflow.run.cli_helpers import progress
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
 
+SUPERVISE = "studies.augmentation.supervised_baseline:supervise_encoders"
 DENSE = Arm(arm="dense")
 MASKS = 200
 """Number of masks of the cross-talk of features."""
 
 
 class LabelledSamples(NamedTuple):
-    """Samples of one replica, not augmented: heads learn from the first and are tested on the
-    last.
-    """
+    """Samples of a replica, not augmented: heads learn from the first, the last test them."""
 
-    latents: Tensor
-    """z, (n, d)."""
-    signal: Tensor
-    """M z, (1, n, 1, d1)."""
-    x: Tensor
-    """M z + C u + xi, (1, n, 1, d1)."""
-    values: Tensor
-    """<w*, z>, (n,)."""
+    latents: Int[Tensor, "n d"]
+    """z."""
+    signal: Float[Tensor, "1 n 1 p"]
+    """M z."""
+    x: Float[Tensor, "1 n 1 p"]
+    """M z + C u + xi."""
+    values: Float[Tensor, " n"]
+    """<w*, z>."""
 
 
 class MeasuredNetwork(NamedTuple):
-    """A network to be measured: its keys, and its weights (1, m, d1) and bias (1, m)."""
+    """A network to be measured: its name in the column `encoder`, its arm and its weights."""
 
     encoder: str
     arm: Arm
-    weights: Tensor
-    bias: Tensor
+    weights: Float[Tensor, "1 m p"]
+    bias: Float[Tensor, "1 m"]
 
 
-def measure_augmentation(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
+def measure_augmentation(
+    inputs: JobInputs, job: Job, study: Study, labels: list[int], tests: int, gradients: int
+) -> dict[str, pd.DataFrame]:
     """Return the tables of one study: end of training, trajectories, neurons, an embedding.
 
-    Inputs are the encoders of the study and, where they are comparable, the supervised ones;
-    config is the study, `labels`, `tests` and `gradients`. The column `encoder` is trained, or
-    where the point has the arm `ideal`, with the keys of dense: oracle (M^T with the bias of the
-    end of stage 1, Wen & Li, Definition E.10), raw (the input itself) and, where there is one on
-    the same draws, supervised. `labels` is 0 for what needs none.
+    At points with the arm `ideal` stand, with the keys of dense: the raw input; the oracle, M^T
+    with the bias of the end of stage 1 (Definition E.10); and the supervised encoders, where there
+    are some on the same draws.
     """
-    study = job.config_section(job.study, Study)
-    sizes = (
-        job.config_section("labels", list[int]),
-        job.config_section("tests", int),
-        job.config_section("gradients", int),
-    )
-    rows_by_table = {name: [] for name in SCHEMAS}
+    rows: dict[str, list[dict]] = {kind.name: [] for kind in OF_SAMPLES}
     blocks = list(inputs.files("encoders"))
-    for encoders in progress(blocks, len(blocks), "augmentation"):
-        cell = encoders.cell
+    says = {
+        "config": {"supervised": job.config.get("supervised")},
+        "code": {SUPERVISE: job.code.get(SUPERVISE)},
+    }
+    for file in progress(blocks, len(blocks), "augmentation"):
         arms = {
-            arm: encoders.tensors(*(f"{arm.label}/{field}" for field in TrainedEncoder._fields))
-            for arm in cell.trained
+            arm: file.tensors(*(f"{arm.label}/{field}" for field in TrainedEncoder._fields))
+            for arm in file.cell.trained
         }
-        for index, seed in enumerate(encoders.seeds):
+        for index, seed in enumerate(file.seeds):
             trained = {
                 arm: TrainedEncoder(*(tensor[index : index + 1] for tensor in block))
                 for arm, block in arms.items()
             }
             labelled = None
             if "supervised" in job.config:
-                path = inputs.results / "supervised.safetensors"
-                weights, bias = read_tensors(
-                    path, f"{seed}/weights", f"{seed}/bias", expected=supervised_of(job)
-                )
-                labelled = MeasuredNetwork("supervised", DENSE, weights[None], bias[None])
-            rows = measure_replica(study, cell, seed, trained, labelled, *sizes)
-            for name, of_replica in zip(SCHEMAS, rows, strict=True):
-                rows_by_table[name] += of_replica
+                path, names = inputs.results / "supervised.safetensors", ("weights", "bias")
+                parts = read_tensors(path, *(f"{seed}/{name}" for name in names), expected=says)
+                labelled = MeasuredNetwork("supervised", DENSE, *(part[None] for part in parts))
+            found = measure_replica(
+                study, file.cell, seed, trained, labelled, labels, tests, gradients
+            )
+            for of_table, more in zip(rows.values(), found, strict=True):
+                of_table += more
     return {
-        name: validate_sorted(SCHEMAS[name], pd.DataFrame(rows).assign(study=job.study))
-        for name, rows in rows_by_table.items()
-    }
-
-
-def supervised_of(job: Job) -> dict[str, Any]:
-    """Return the metadata that the file of the supervised encoders must have."""
-    stage = "studies.augmentation.supervised_baseline:supervise_encoders"
-    return {
-        "config": {"supervised": job.config.get("supervised")},
-        "code": {stage: job.code.get(stage)},
+        kind.name: validate_sorted(kind, pd.DataFrame(rows[kind.name]).assign(study=job.study))
+        for kind in OF_SAMPLES
     }
 
 
@@ -135,15 +123,14 @@ def measure_replica(
     gradients: int,
 ) -> tuple[list[dict], ...]:
     """Return the rows of one seed at one point, for each of the tables."""
-    data, draws = study.data, study.draws
+    data, draws, sigma, eps_min = study.data, study.draws, cell["sigma"], cell["eps_min"]
     space = make_simulator("direct", draws, data.d, data.d1, study.training.m, [seed])
     pairs = PairSampler(data.views, space, "direct", draws, [seed])
     directions = torch.cat([space.dictionary, pairs.directions], -1)[0]
-    probability = activation_probability(
-        frequencies(data.d, data.minority, cell["eps_min"]), data.C
-    )
-    samples = draw(study, pairs, probability, cell["sigma"], seed, max(labels) + tests)
+    probability = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
+    samples = draw(study, pairs, probability, sigma, seed, max(labels) + tests)
     features = one_feature(samples.latents[-tests:])
+    active = (samples.latents[-tests:] != 0).any(-1)
 
     networks = [
         MeasuredNetwork("trained", arm, encoder.weights, encoder.bias)
@@ -151,36 +138,30 @@ def measure_replica(
     ]
     reference = any(arm.arm == "ideal" for arm in cell.arms)
     if reference:
-        bias = math.sqrt(2 * math.log(data.d) / data.d)
-        networks.append(
-            MeasuredNetwork(
-                "oracle", DENSE, space.dictionary.mT.contiguous(), torch.full((1, data.d), bias)
-            )
-        )
+        bias = torch.full((1, data.d), math.sqrt(2 * math.log(data.d) / data.d))
+        networks.append(MeasuredNetwork("oracle", DENSE, space.dictionary.mT.contiguous(), bias))
         networks += [labelled] if labelled else []
-
-    of_point = cell.values
     final, course, neurons, embedding = [], [], [], []
 
-    def heads(keys: dict, inputs: Tensor) -> None:
+    def add(keys: dict, metrics: dict[str, float], labels: int = 0) -> None:
+        final.extend(
+            {**keys, "labels": labels, "metric": metric, "value": value}
+            for metric, value in metrics.items()
+        )
+
+    def add_heads(keys: dict, x: Float[Tensor, "n features"]) -> None:
+        y = samples.values
         for n in labels:
-            metrics = head_metrics(
-                inputs[:n], samples.values[:n], inputs[-tests:], samples.values[-tests:]
-            )
-            final.extend(
-                {**keys, "labels": n, "metric": metric, "value": value}
-                for metric, value in metrics.items()
-            )
+            add(keys, head_metrics(x[:n], y[:n], x[-tests:], y[-tests:]), n)
 
     for name, arm, weights, bias in networks:
-        replica_keys = of_point | {**arm.model_dump(), "seed": seed}
-        keys = replica_keys | {"encoder": name}
+        of_replica = cell.values | arm.model_dump() | {"seed": seed}
+        keys = of_replica | {"encoder": name}
         f, f_noise, f_signal = (
             embed(pre_activations(tokens, weights), bias)[0]
             for tokens in (samples.x, samples.x - samples.signal, samples.signal)
         )
         responses = f[-tests:]
-        active = (samples.latents[-tests:] != 0).any(-1)
         metrics = response_metrics(responses, f_noise[-tests:], f_signal[-tests:], active)
         metrics["separation"] = separation(responses[features.samples], features.signed)
         if name in ("trained", "supervised"):
@@ -189,119 +170,86 @@ def measure_replica(
             )[0]
             metrics |= end_metrics(recorded, data)
             rates = (responses != 0).double().mean(0).tolist()
-            neurons += [
-                {**keys, "neuron": neuron, "activity": rate} for neuron, rate in enumerate(rates)
-            ]
+            neurons += [{**keys, "neuron": i, "activity": rate} for i, rate in enumerate(rates)]
             if arm == DENSE and seed == study.first_seed:
                 places = principal_components(responses[features.samples]).tolist()
                 embedding += [
-                    {
-                        **of_point,
-                        "encoder": name,
-                        "sample": sample,
-                        "feature": feature,
-                        "x": x,
-                        "y": y,
-                    }
-                    for sample, (feature, (x, y)) in enumerate(
+                    {**cell.values, "encoder": name, "sample": i, "feature": j, "x": x, "y": y}
+                    for i, (j, (x, y)) in enumerate(
                         zip(features.feature.tolist(), places, strict=True)
                     )
                 ]
         if name == "trained":
-            history = trained[arm].history[0]
+            colour = data.views.colour
             if labelled:
-                metrics["likeness_to_supervised"] = mean_best_cosine(
-                    weights[0], labelled.weights[0]
-                )
-            if not data.views.colour:
-                metrics |= course_metrics(trained[arm], study, cell["eps_min"], cell["sigma"], seed)
+                likeness = mean_best_cosine(weights[0], labelled.weights[0])
+                metrics["likeness_to_supervised"] = likeness
+            if not colour:
+                metrics |= course_metrics(trained[arm], study, eps_min, sigma, seed)
             # At equal frequencies, as the paper has it.
-            if arm == DENSE and cell["eps_min"] == 1 and not data.views.colour:
-                metrics |= gradient_metrics(
-                    study, pairs, probability, cell["sigma"], seed, gradients
-                )
-            for metric, values in weight_composition(history, data.d, data.views.colour).items():
-                steps = zip(log_spaced(study.training.T), values.tolist(), strict=True)
-                course += [
-                    {**replica_keys, "step": step, "metric": metric, "value": value}
-                    for step, value in steps
-                ]
-        final += [
-            {**keys, "labels": 0, "metric": metric, "value": value}
-            for metric, value in metrics.items()
-        ]
+            if arm == DENSE and eps_min == 1 and not colour:
+                metrics |= gradient_metrics(study, pairs, probability, sigma, seed, gradients)
+            shares = weight_composition(trained[arm].history[0], data.d, colour)
+            course += [
+                {**of_replica, "step": step, "metric": metric, "value": value}
+                for metric, values in shares.items()
+                for step, value in zip(log_spaced(study.training.T), values.tolist(), strict=True)
+            ]
+        add(keys, metrics)
         # The neurons show how masks change a rare feature, so other arms have no heads.
         if arm == DENSE:
-            heads(keys, f)
+            add_heads(keys, f)
     if reference:
-        heads(of_point | {**DENSE.model_dump(), "seed": seed, "encoder": "raw"}, samples.x[0, :, 0])
+        raw = {"seed": seed, "encoder": "raw"}
+        add_heads(cell.values | DENSE.model_dump() | raw, samples.x[0, :, 0])
     return final, course, neurons, embedding
 
 
 def draw(
-    study: Study, pairs: PairSampler, probability: Tensor, sigma: float, seed: int, n: int
-) -> LabelledSamples:
-    """Draw n samples of one replica, the same for every study with these draws.
-
-    probability (d,).
-    """
+    study: Study, pairs: PairSampler, probability: Float[Tensor, " d"], sigma: float, seed: int,
+    n: int,
+) -> LabelledSamples:  # fmt: skip
+    """Draw n samples of one replica, the same for every study with these draws."""
     z = latent_pairs(n, 1, probability, generator(study.draws, seed, "augmentation"))[:, 0]
-    tokens = z[None].float()
+    tokens, noise = z[None].float(), generator(study.draws, seed, "augmentation noise")
     signal = tokens @ pairs.simulator.dictionary.mT[:, None]
-    x = pairs.sample_unaugmented(
-        tokens, sigma, [generator(study.draws, seed, "augmentation noise")]
-    )
-    latents = z[:, 0]
-    return LabelledSamples(
-        latents,
-        signal,
-        x,
-        latents.double() @ regression_target(study.draws, seed, study.data.d).double(),
-    )
+    x = pairs.sample_unaugmented(tokens, sigma, [noise])
+    w_star = regression_target(study.draws, seed, study.data.d)
+    return LabelledSamples(z[:, 0], signal, x, z[:, 0].double() @ w_star.double())
 
 
 class SingleFeatureSamples(NamedTuple):
     """Samples with one feature, which show how an encoder represents that feature."""
 
-    samples: Tensor
-    """Bool (n,): True for a sample with one feature."""
-    feature: Tensor
+    samples: Bool[Tensor, " n"]
+    """True for a sample with one feature."""
+    feature: Int[Tensor, " single"]
     """Feature of each of them."""
-    signed: Tensor
+    signed: Int[Tensor, " single"]
     """Class of each: f is odd, so a feature and its negative are two."""
 
 
-def one_feature(latents: Tensor) -> SingleFeatureSamples:
-    """Return those of latents (n, d) with a single feature."""
+def one_feature(latents: Int[Tensor, "n d"]) -> SingleFeatureSamples:
+    """Return those of some latents with a single feature."""
     single = (latents != 0).sum(-1) == 1
     feature = latents[single].abs().argmax(-1)
-    return SingleFeatureSamples(
-        single, feature, feature + latents.shape[-1] * (latents[single].sum(-1) < 0)
-    )
+    negative = latents[single].sum(-1) < 0
+    return SingleFeatureSamples(single, feature, feature + latents.shape[-1] * negative)
 
 
 def gradient_metrics(
-    study: Study, pairs: PairSampler, probability: Tensor, sigma: float, seed: int, gradients: int
-) -> dict[str, float]:
-    """Compute P2 and P3 of one replica: features and noise under augmentation alone, at W(0).
-
-    probability (d,).
-    """
-    space = pairs.simulator
-    weights = space.initial_weights(
-        study.training.sigma_0, [generator(study.draws, seed, "weights")]
-    )[0]
-    z = latent_pairs(gradients, 1, probability, generator(study.draws, seed, "gradients"))[
-        :, 0
-    ].float()
-    noise = [generator(study.draws, seed, "gradients noise")]
-    x, y = pairs.sample_pair_tokens(torch.cat([z, z])[None], sigma, noise)[
-        0, : 2 * gradients, 0
-    ].split(gradients)
-    metrics = gradient_fractions(weights, space.dictionary[0], x, y, probability[0].item(), sigma)
-    mask = study.data.views.mask
-    if mask == 0.5:
-        metrics["cross_talk"] = cross_talk(
-            space.dictionary[0], mask, MASKS, generator(study.draws, seed, "cross-talk")
-        )
-    return metrics
+    study: Study, pairs: PairSampler, probability: Float[Tensor, " d"], sigma: float, seed: int,
+    gradients: int,
+) -> dict[str, float]:  # fmt: skip
+    """Compute P2 and P3 of one replica: features and noise under augmentation alone, at W(0)."""
+    start, latents, noise, talk = (
+        generator(study.draws, seed, purpose)
+        for purpose in ("weights", "gradients", "gradients noise", "cross-talk")
+    )
+    weights = pairs.simulator.initial_weights(study.training.sigma_0, [start])[0]
+    z = latent_pairs(gradients, 1, probability, latents)[:, 0].float()
+    views = pairs.sample_pair_tokens(torch.cat([z, z])[None], sigma, [noise])
+    x, y = views[0, : 2 * gradients, 0].split(gradients)
+    M, mask = pairs.simulator.dictionary[0], study.data.views.mask
+    metrics = gradient_fractions(weights, M, x, y, probability[0].item(), sigma)
+    return metrics | ({"cross_talk": cross_talk(M, mask, MASKS, talk)} if mask == 0.5 else {})

@@ -1,15 +1,17 @@
 """Metrics of an encoder of the study of augmentation: neurons, responses and linear heads.
 
 The predictions are those of Wen & Li 2021 (wen_li_feature_decoupling), numbered as in
-docs/method/augmentation.md.
+docs/method/augmentation.md. Axes: n samples, m neurons, p coordinates of a token, d features.
 """
 
 import math
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from sklearn.linear_model import RidgeCV
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
 from rarefeat.model.linear_probe import pair_cosine_similarity
@@ -26,23 +28,17 @@ from rarefeat.workflow.config.study import Study
 L2 = 1e-2
 """Penalty of the logistic head."""
 OF_THE_STAGES = (
-    "T1",
-    "T2",
-    "lucky_above_threshold_at_T1",
-    "others_below_threshold_at_T1",
-    "few_strong_features_at_T1",
-    "outside_largest_at_T1",
-    "lucky_focus_at_T2",
+    "T1", "T2", "lucky_above_threshold_at_T1", "others_below_threshold_at_T1",
+    "few_strong_features_at_T1", "outside_largest_at_T1", "lucky_focus_at_T2",
     "ordinary_over_lucky_at_T2",
-)
+)  # fmt: skip
 """Milestones of the stages that the claims of this study are about."""
 
 
-def weight_composition(recorded: Tensor, d: int, colour: int) -> dict[str, Tensor]:
-    """Compute the composition of the weights, each a mean over neurons.
-
-    recorded (..., m, d + colour + 2).
-    """
+def weight_composition(
+    recorded: Float[Tensor, "*steps m q"], d: int, colour: int
+) -> dict[str, Float[Tensor, "*steps"]]:
+    """Compute the shares of ||w_i||^2 and the bias, means over neurons; q = d + colour + 2."""
     recorded = recorded.double()
     norms, bias = recorded[..., -2], recorded[..., -1]
     squared = recorded[..., :-2].square() / norms.square()[..., None]
@@ -56,19 +52,13 @@ def weight_composition(recorded: Tensor, d: int, colour: int) -> dict[str, Tenso
     }
 
 
-def end_metrics(recorded: Tensor, data: Data) -> dict[str, float]:
-    """Compute the composition and the features of one encoder's neurons.
-
-    `recorded` has the shape (m, d + colour + 2), see `weight_composition`.
-    """
+def end_metrics(recorded: Float[Tensor, "m q"], data: Data) -> dict[str, float]:
+    """Compute the composition and the features of one encoder's neurons."""
     minority = len(data.minority)
     cosines = recorded[:, : data.d].double().abs() / recorded[:, -2:-1].double()
     pure = cosines > PURE_COSINE
-    composition = {
-        name: value.item()
-        for name, value in weight_composition(recorded, data.d, data.views.colour).items()
-    }
-    return composition | {
+    composition = weight_composition(recorded, data.d, data.views.colour)
+    return {name: value.item() for name, value in composition.items()} | {
         "singletons": pure.any(-1).sum().item(),
         "covered_features": pure.any(0).double().mean().item(),
         "features_per_neuron": (cosines >= 1 / math.sqrt(data.d)).double().sum(-1).mean().item(),
@@ -77,8 +67,8 @@ def end_metrics(recorded: Tensor, data: Data) -> dict[str, float]:
     }
 
 
-def initial_sets(projections: Tensor, eps_min: float) -> dict[str, float]:
-    """Compute P1: the sets of Definition B.1 at W(0), from <w_i, M_j>, (m, d)."""
+def initial_sets(projections: Float[Tensor, "m d"], eps_min: float) -> dict[str, float]:
+    """Compute P1: the sets of Definition B.1 at W(0), from <w_i, M_j>."""
     d = projections.shape[-1]
     eye = torch.eye(d, dtype=torch.float64)[None]
     lucky, ordinary = (
@@ -100,41 +90,39 @@ def course_metrics(
     data, training, steps = study.data, study.training, log_spaced(study.training.T)
     directions = generator(study.draws, seed, "directions")
     history, T1 = encoder.history[0], int(encoder.T1)
-    metrics = milestones(
+    found = milestones(
         history, encoder.ends[0], T1, int(encoder.T2), data, training, eps_min, sigma, directions
     )
-    metrics = {name: metrics[name] for name in OF_THE_STAGES} | initial_sets(
-        history[0, :, : data.d], eps_min
-    )
-    metrics["growth_over_closed_form"] = math.nan
-    parameters, neurons = (
-        theory_parameters(data, training, eps_min, sigma),
-        neurons_from_history(history, data.d),
-    )
+    metrics = {name: found[name] for name in OF_THE_STAGES}
+    metrics |= initial_sets(history[0, :, : data.d], eps_min)
+    parameters = theory_parameters(data, training, eps_min, sigma)
+    neurons = neurons_from_history(history, data.d)
     last = last_linear_index(neurons, steps, T1, parameters)
-    if last is not None:
-        # Correlated noise adds rho sigma^2 to the variance that both views share.
-        predicted = (
-            parameters.growth_per_step
-            + training.eta / training.tau * (1 - 1 / training.K) * data.views.rho * sigma**2
-        )
-        shrink = 1 - training.eta * training.lambda_
-        strength = neurons.projections[[0, last]].square().sum(-2)
-        rate = (strength[1] / strength[0]) ** (1 / (2 * steps[last]))
-        metrics["growth_over_closed_form"] = (
-            ((rate - shrink) / (predicted - shrink))[: -len(data.minority)].mean().item()
-        )
-    return metrics
+    if last is None:
+        return metrics | {"growth_over_closed_form": math.nan}
+    # Correlated noise adds rho sigma^2 to the variance that both views share.
+    predicted = (
+        parameters.growth_per_step
+        + training.eta / training.tau * (1 - 1 / training.K) * data.views.rho * sigma**2
+    )
+    shrink = 1 - training.eta * training.lambda_
+    strength = neurons.projections[[0, last]].square().sum(-2)
+    rate = (strength[1] / strength[0]) ** (1 / (2 * steps[last]))
+    growth = ((rate - shrink) / (predicted - shrink))[: -len(data.minority)]
+    return metrics | {"growth_over_closed_form": growth.mean().item()}
 
 
 def gradient_fractions(
-    weights: Tensor, dictionary: Tensor, x: Tensor, y: Tensor, p: float, sigma: float
+    weights: Float[Tensor, "m p"],
+    dictionary: Float[Tensor, "p d"],
+    x: Float[Tensor, "n p"],
+    y: Float[Tensor, "n p"],
+    p: float,
+    sigma: float,
 ) -> dict[str, float]:
     """Compute P3: E[h_i(y) <grad h_i(x), v>] at b = 0 over <w_i, v>.
 
     Sums are over neurons and directions, so that no small <w_i, v> divides.
-
-    weights (m, d1), dictionary (d1, d), x, y (n, d1).
     """
     weights, M = weights.double(), dictionary.double()
     pulled = weights @ (y.double().mT @ x.double() / len(x))
@@ -146,40 +134,32 @@ def gradient_fractions(
     }
 
 
-def cross_talk(dictionary: Tensor, mask: float, masks: int, draws: torch.Generator) -> float:
-    """Compute P2: the largest |<M_j, (I - 2 D) M_k>| over features and masks.
-
-    dictionary (d1, d).
-    """
+def cross_talk(
+    dictionary: Float[Tensor, "p d"], mask: float, masks: int, draws: torch.Generator
+) -> float:
+    """Compute P2: the largest |<M_j, (I - 2 D) M_k>| over features and masks."""
     d1 = len(dictionary)
     signs = 1.0 - 2.0 * (torch.rand(masks, d1, 1, generator=draws) < mask)
     return (dictionary.mT @ (signs * dictionary)).abs().max().item() * math.sqrt(d1) / math.log(d1)
 
 
-def mean_best_cosine(weights: Tensor, others: Tensor) -> float:
-    """Compute P14: the mean of the largest |cosine| of `others` to one of `weights`.
-
-    The mean is over the rows of `others`, (m', d1), weighted by squared norm; `weights` is (m, d1).
-    """
+def mean_best_cosine(weights: Float[Tensor, "m p"], others: Float[Tensor, "others p"]) -> float:
+    """Compute P14: the largest |cosine| of each of `others` to a neuron, weighted by its norm^2."""
     weights, others = weights.double(), others.double()
     power = others.square().sum(-1)
-    cosines = (
-        torch.nn.functional.normalize(others, dim=-1)
-        @ torch.nn.functional.normalize(weights, dim=-1).mT
-    )
+    cosines = normalize(others, dim=-1) @ normalize(weights, dim=-1).mT
     return ((cosines.abs().amax(-1) * power).sum() / power.sum()).item()
 
 
 def response_metrics(
-    f: Tensor, f_noise: Tensor, f_signal: Tensor, active: Tensor
+    f: Float[Tensor, "n m"],
+    f_noise: Float[Tensor, "n m"],
+    f_signal: Float[Tensor, "n m"],
+    active: Bool[Tensor, " n"],
 ) -> dict[str, float]:
-    """Compute the metrics of an encoder's response to signal and noise.
-
-    f, f_noise, f_signal (n, m), active (n,).
-    """
-    left = (f - f_signal).norm(dim=-1)[active].mean() / f_signal.norm(dim=-1)[
-        active
-    ].mean().clamp_min(1e-30)
+    """Compute the metrics of an encoder's response to signal and noise."""
+    size = f_signal.norm(dim=-1)[active].mean().clamp_min(1e-30)
+    left = (f - f_signal).norm(dim=-1)[active].mean() / size
     return {
         "activity": (f != 0).double().mean().item(),
         "noise_cosine": pair_cosine_similarity(f[active], f_noise[active])[0],
@@ -188,12 +168,8 @@ def response_metrics(
     }
 
 
-def separation(f: Tensor, feature: Tensor) -> float:
-    """Compute the share of the variance of f(x) that lies between classes.
-
-    f is (n, m), the classes `feature` (n,). It is 1 where nothing else matters, and NaN without
-    variance.
-    """
+def separation(f: Float[Tensor, "n m"], feature: Int[Tensor, " n"]) -> float:
+    """Compute the share of the variance of f(x) between classes; NaN without variance."""
     f = f.double()
     means = torch.stack([f[feature == j].mean(0) for j in feature.unique()])
     counts = torch.stack([(feature == j).sum() for j in feature.unique()])[:, None]
@@ -201,25 +177,22 @@ def separation(f: Tensor, feature: Tensor) -> float:
     return ((counts * (means - f.mean(0)).square()).sum() / total).item() if total > 0 else math.nan
 
 
-def principal_components(f: Tensor) -> Tensor:
-    """Compute the first two components of f(x), (n, m) -> (n, 2).
-
-    They are in units of their standard deviation; 0 where there is none.
-    """
+def principal_components(f: Float[Tensor, "n m"]) -> Float[Tensor, "n 2"]:
+    """Compute the first two components of f(x) over their standard deviations; 0 without one."""
     centred = (f - f.mean(0)).double()
     U, S, _ = torch.linalg.svd(centred, full_matrices=False)
     return U[:, :2] * math.sqrt(len(f)) * (S[:2] > 1e-12)
 
 
 def head_metrics(
-    features: Tensor, values: Tensor, test: Tensor, test_values: Tensor
+    features: Float[Tensor, "n m"],
+    values: Float[Tensor, " n"],
+    test: Float[Tensor, "tests m"],
+    test_values: Float[Tensor, " tests"],
 ) -> dict[str, float]:
-    """Fit linear heads and compute their error and accuracy.
+    """Fit a ridge head for <w*, z>, by leave-one-out, and a logistic one for its sign; test them.
 
-    The ridge regression of <w*, z> has a penalty chosen by leave-one-out; the classification is
-    of its sign, and leaves out samples without one.
-
-    features, test (n, m), values, test_values (n,).
+    The classification leaves out samples without a sign.
     """
     x, queries = standardise(features, test)
     ridge = RidgeCV(alphas=np.logspace(-2, 5, 15)).fit(x.numpy(), values.numpy())

@@ -5,6 +5,7 @@ The counterparts of Wen & Li 2021 (wen_li_feature_decoupling), Figures 3 and 4, 
 
 import pandas as pd
 import torch
+from jaxtyping import Float, Int, UInt8
 from sklearn.manifold import TSNE
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -14,30 +15,32 @@ from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, sta
 from rarefeat.images.network import ImageEncoder, batches_of, calibrate, extract, make_encoder
 from rarefeat.model.randomness import generator
 from rarefeat.studies.augmentation.metrics import separation
-from rarefeat.studies.augmentation.tables import IMAGE_SCHEMAS
+from rarefeat.studies.augmentation.tables import OF_IMAGES
 from rarefeat.workflow.config.images import Augmentation, ImageStudy
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 PLAIN = {
-    "crop_scale": [1.0, 1.0],
-    "flip": 0.0,
-    "jitter": [0.0] * 4,
-    "jitter_probability": 0.0,
-    "grey": 0.0,
-    "blur": 0.0,
+    "crop_scale": [1.0, 1.0], "flip": 0.0, "jitter": [0.0] * 4, "jitter_probability": 0.0,
+    "grey": 0.0, "blur": 0.0,
+}  # fmt: skip
+CHANGES = {
+    "crop": {"crop_scale": [0.5, 1.0]},
+    "intensity": {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0},
+    "colour": {"jitter": [0.0, 0.0, 0.4, 0.1], "jitter_probability": 1.0, "grey": 0.2},
 }
+"""Changes that features may be invariant to."""
 STREAMS = {"crop": "crops", "intensity": "intensity", "colour": "colour"}
-"""Random stream of each change that features may be invariant to."""
+"""Random stream of each of them."""
+Images = UInt8[Tensor, "N 3 H W"]
 
 
 @torch.no_grad()
-def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
+def firing_rates(encoder: ImageEncoder, images: Images) -> dict[str, Float[Tensor, " channels"]]:
     """Compute the share of images and places at which each channel is above 0, by layer.
 
-    Layers are the stem and every block, each (channels,), under the running statistics; images
-    are uint8 (N, 3, H, W).
+    Layers are the stem and every block, under the running statistics.
     """
     counts: dict[str, Tensor] = {}
     places: dict[str, int] = {}
@@ -46,12 +49,10 @@ def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
         counts[name] = counts.get(name, 0) + (output > 0).sum((0, 2, 3)).double()
         places[name] = places.get(name, 0) + output[:, 0].numel()
 
+    layers = {f"block {k}": block for k, block in enumerate(encoder.blocks, 1)}
     hooks = [
         module.register_forward_hook(lambda _, __, output, name=name: count(name, output))
-        for name, module in {
-            "stem": encoder.norm,
-            **{f"block {k}": block for k, block in enumerate(encoder.blocks, 1)},
-        }.items()
+        for name, module in {"stem": encoder.norm, **layers}.items()
     ]
     encoder.eval()
     for batch in batches_of(images):
@@ -63,50 +64,49 @@ def firing_rates(encoder: ImageEncoder, images: Tensor) -> dict[str, Tensor]:
 
 
 def invariance(
-    encoder: ImageEncoder, images: Tensor, augment: nn.Module, study: str, seed: int
+    encoder: ImageEncoder, images: Images, augment: nn.Module, study: str, seed: int
 ) -> float:
     """Compute the mean cosine of the features of an image and of its augmented self.
 
     Both are less the mean feature of all images.
-
-    images (N, 3, H, W).
     """
-    features = extract(encoder, images)[0]
-    changed = extract(
-        encoder, (two_views(augment, images, study, seed, 0)[0] * 255).round().to(torch.uint8)
-    )[0]
-    centre = features.mean(0)
-    return (
-        (normalize(features - centre, dim=-1) * normalize(changed - centre, dim=-1))
-        .sum(-1)
-        .mean()
-        .item()
-    )
+    changed = (two_views(augment, images, study, seed, 0)[0] * 255).round().to(torch.uint8)
+    before, after = (extract(encoder, version)[0] for version in (images, changed))
+    centre = before.mean(0)
+    parts = (normalize(features - centre, dim=-1) for features in (before, after))
+    return (next(parts) * next(parts)).sum(-1).mean().item()
+
+
+def embed_in_plane(
+    features: Float[Tensor, "N features"], labels: Int[Tensor, " N"], most: int, state: int
+) -> list[dict]:
+    """Return t-SNE of at most so many test images, which may stand class by class."""
+    chosen = range(0, len(features), -(-len(features) // most))
+    neighbours = min(30, len(chosen) - 1)
+    tsne = TSNE(init="pca", random_state=state, n_jobs=1, perplexity=neighbours)
+    plane = tsne.fit_transform(features[chosen].numpy())
+    return [
+        {"image": image, "label": label, "x": float(x), "y": float(y)}
+        for image, label, (x, y) in zip(chosen, labels[chosen].tolist(), plane, strict=True)
+    ]
 
 
 def measure(
     study: ImageStudy,
     draws: str,
     images: dict[str, Tensor],
-    pools: dict[int, Tensor],
+    pools: dict[int, Int[Tensor, " pool"]],
     encoders: dict[int, ImageEncoder],
     embedded: int,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of one kind of augmentation, by their name.
-
-    Trained networks are measured, and each before its training.
-    """
+    """Return the tables of one kind of views: of networks trained, and before their training."""
     test, labels = images["test"], images["test_labels"]
     classes = int(images["train_labels"].max()) + 1
-    size = test.shape[-1]
-    changes = {
-        "crop": {"crop_scale": [0.5, 1.0]},
-        "intensity": {"jitter": [0.4, 0.4, 0.0, 0.0], "jitter_probability": 1.0},
-    }
-    if (test != test[:, :1]).any():  # Grey images have no colour to change.
-        changes["colour"] = {"jitter": [0.0, 0.0, 0.4, 0.1], "jitter_probability": 1.0, "grey": 0.2}
+    grey = not (test != test[:, :1]).any()  # has no colour to change
     augments = {
-        name: make_augment(Augmentation(**PLAIN | change), size) for name, change in changes.items()
+        name: make_augment(Augmentation(**PLAIN | change), test.shape[-1])
+        for name, change in CHANGES.items()
+        if not (grey and name == "colour")
     }
     values, units, places = [], [], []
     for seed, trained in encoders.items():
@@ -118,19 +118,16 @@ def measure(
             features, queries = extract(encoder, pool)[0], extract(encoder, test)[0]
             x, standard = standardise(features, queries)
             predicted = predict(standard, *logistic_probe(x, pool_labels, classes, study.probe.l2))
-            nearest = knn_predict(
-                features, pool_labels, queries, min(study.probe.neighbours, len(pool)), classes
-            )
+            neighbours = min(study.probe.neighbours, len(pool))
+            nearest = knn_predict(features, pool_labels, queries, neighbours, classes)
             metrics = {
                 "linear_accuracy": (predicted == labels).double().mean().item(),
                 "knn_accuracy": (nearest == labels).double().mean().item(),
                 "separation": separation(queries, labels),
-            } | {
-                f"{name}_invariance": invariance(
-                    encoder, test, augment, f"{draws} {STREAMS[name]}", seed
-                )
-                for name, augment in augments.items()
             }
+            for name, augment in augments.items():
+                stream = f"{draws} {STREAMS[name]}"
+                metrics[f"{name}_invariance"] = invariance(encoder, test, augment, stream, seed)
             values += [{**keys, "metric": name, "value": value} for name, value in metrics.items()]
             units += [
                 {**keys, "layer": layer, "unit": unit, "firing_rate": rate}
@@ -139,27 +136,15 @@ def measure(
             ]
             if seed == study.first_seed and network == "trained":
                 state = generator(draws, seed, "embedding").initial_seed() % 2**32
-                # Test images may stand class by class.
-                chosen = range(0, len(queries), -(-len(queries) // embedded))
-                tsne = TSNE(
-                    init="pca", random_state=state, n_jobs=1, perplexity=min(30, len(chosen) - 1)
-                )
-                plane = tsne.fit_transform(queries[chosen].numpy())
-                places += [
-                    {"image": image, "label": label, "x": float(x_of), "y": float(y_of)}
-                    for image, (label, (x_of, y_of)) in zip(
-                        chosen, zip(labels[chosen].tolist(), plane, strict=True), strict=True
-                    )
-                ]
-    return dict(zip(IMAGE_SCHEMAS, map(pd.DataFrame, (values, units, places)), strict=True))
+                places += embed_in_plane(queries, labels, embedded, state)
+    rows = (values, units, places)
+    return {kind.name: pd.DataFrame(of) for kind, of in zip(OF_IMAGES, rows, strict=True)}
 
 
-def measure_image_views(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
-    """Return the tables of one kind of views.
-
-    Inputs are the images, splits and encoders, config the study and `embedded`.
-    """
-    study = job.config_section(job.study, ImageStudy)
+def measure_image_views(
+    inputs: JobInputs, job: Job, study: ImageStudy, embedded: int
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of one kind of views, from the images, splits and encoders of a study."""
     names = ("train", "train_labels", "test", "test_labels")
     (of_data,) = inputs.files("images")
     images, encoders = dict(zip(names, of_data.tensors(*names), strict=True)), {}
@@ -172,13 +157,10 @@ def measure_image_views(inputs: JobInputs, job: Job) -> dict[str, pd.DataFrame]:
         for seed in file.seeds:
             encoders[seed] = encoder = ImageEncoder(study.network)
             state = list(encoder.state_dict())
-            encoder.load_state_dict(
-                dict(zip(state, file.tensors(*(f"{seed}/{name}" for name in state)), strict=True))
-            )
-    tables = measure(
-        study, study.draws, images, pools, encoders, job.config_section("embedded", int)
-    )
+            weights = file.tensors(*(f"{seed}/{name}" for name in state))
+            encoder.load_state_dict(dict(zip(state, weights, strict=True)))
+    tables = measure(study, study.draws, images, pools, encoders, embedded)
     return {
-        name: validate_sorted(IMAGE_SCHEMAS[name], table.assign(study=job.study))
-        for name, table in tables.items()
+        kind.name: validate_sorted(kind, tables[kind.name].assign(study=job.study))
+        for kind in OF_IMAGES
     }

@@ -1,11 +1,9 @@
-"""Supervised encoders to compare with the contrastive ones.
-
-The same neurons learn <w*, z> from samples without augmentation.
-"""
+"""Supervised encoders beside the contrastive ones: the same neurons learn <w*, z> from samples."""
 
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
@@ -19,30 +17,25 @@ from rarefeat.model.theory import activation_probability
 from rarefeat.studies.augmentation.config import Supervised
 from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.run.cli_helpers import progress
-from rarefeat.workflow.run.job import Job
-from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 def supervise(
     study: Study, training: Supervised, eps_min: float, sigma: float, seed: int
-) -> tuple[Tensor, Tensor]:
-    """Train the weights, bias and linear head of one replica on fresh samples by Adam.
+) -> tuple[Float[Tensor, "m p"], Float[Tensor, " m"]]:
+    """Train weights, bias and head of one replica by Adam, from the W(0) of contrastive training.
 
-    The start W(0) is that of the contrastive training of the same seed.
-
-    -> weights (m, d1), bias (m,).
+    Samples are fresh at each step, and not augmented.
     """
     data, m = study.data, study.training.m
     space = make_simulator("direct", study.draws, data.d, data.d1, m, [seed])
     pairs = PairSampler(data.views, space, "direct", study.draws, [seed])
     probability = activation_probability(frequencies(data.d, data.minority, eps_min), data.C)
     w_star = regression_target(study.draws, seed, data.d)
-    draws, noise = (
-        generator(study.draws, seed, purpose) for purpose in ("supervised", "supervised noise")
+    start, draws, noise = (
+        generator(study.draws, seed, purpose)
+        for purpose in ("weights", "supervised", "supervised noise")
     )
-    weights = space.initial_weights(
-        study.training.sigma_0, [generator(study.draws, seed, "weights")]
-    ).requires_grad_()
+    weights = space.initial_weights(study.training.sigma_0, [start]).requires_grad_()
     bias = torch.zeros(1, m, requires_grad=True)
     head = torch.randn(m, generator=draws).div_(math.sqrt(m)).requires_grad_()
     optimiser = torch.optim.Adam([weights, bias, head], lr=training.lr)
@@ -61,18 +54,11 @@ def supervise(
     return weights.detach()[0], bias.detach()[0]
 
 
-def supervise_encoders(inputs: JobInputs, job: Job) -> dict[str, Tensor]:
-    """Train a supervised encoder for every seed of the study whose samples they see.
-
-    Config is this study and `supervised`; the output is `supervised.safetensors`.
-    """
-    study, training = (
-        job.config_section("study", Study),
-        job.config_section("supervised", Supervised),
-    )
-    cell, tensors = study.cells()[0], {}
-    seeds = [seed for block in study.blocks().values() for seed in block]
+def supervise_encoders(supervised_study: Study, supervised: Supervised) -> dict[str, Tensor]:
+    """Train a supervised encoder for every seed of the study whose samples they see."""
+    cell, tensors = supervised_study.cells()[0], {}
+    seeds = [seed for block in supervised_study.blocks().values() for seed in block]
     for seed in progress(seeds, len(seeds), "supervised"):
-        weights, bias = supervise(study, training, cell["eps_min"], cell["sigma"], seed)
-        tensors |= {f"{seed}/weights": weights, f"{seed}/bias": bias}
+        trained = supervise(supervised_study, supervised, cell["eps_min"], cell["sigma"], seed)
+        tensors[f"{seed}/weights"], tensors[f"{seed}/bias"] = trained
     return tensors

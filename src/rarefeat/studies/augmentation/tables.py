@@ -1,4 +1,6 @@
-"""Tables of the study of augmentation."""
+"""Tables of the study of augmentation. The declaration is apart: measurements depend on this."""
+
+from functools import partial
 
 import pandera.pandas as pa
 
@@ -54,7 +56,6 @@ AUGMENTED = metric_descriptions(
     regression_error="test MSE of a ridge head for <w*, z> over the variance of the label",
     classification_accuracy="test accuracy of a logistic head for its sign",
 )
-
 IMAGE_VIEWED = metric_descriptions(
     linear_accuracy="test accuracy of the linear probe fitted on the pretraining images",
     knn_accuracy="test accuracy by neighbours among them",
@@ -66,177 +67,114 @@ IMAGE_VIEWED = metric_descriptions(
     " grey; of images with colour alone",
 )
 
-IMAGE_VIEWS = {
-    "study": column(
-        str, None, unit="", description="views_KIND, KIND of augmentation.images.kinds"
-    ),
-    "network": column(
-        str,
-        pa.Check.isin(["trained", "initial"]),
-        unit="",
-        description="after or before its training",
-    ),
+
+def one_of(values, meaning: str) -> pa.Column:
+    """Declare a column of texts, one of some."""
+    return column(str, pa.Check.isin(values), "", meaning)
+
+
+text = partial(column, str, None, "")
+index = partial(column, "int64", at_least(0), "")
+number = partial(column, float, None)
+share = partial(column, float, pa.Check.in_range(0, 1), "1")
+
+STUDY = {"study": text("study of the section `augmentation`")}
+REPLICA = STUDY | KEYS | SEED
+VIEWS = {
+    "study": text("views_KIND, KIND of augmentation.images.kinds"),
+    "network": one_of(["trained", "initial"], "after or before its training"),
 }
 
 AUGMENTATION = schema(
     "augmentation",
     "a row per (study, eps_min, sigma, arm with its keys, seed, encoder, labels, metric) of the"
     " study of augmentation",
-    {"study": column(str, None, unit="", description="study of the section `augmentation`")}
-    | KEYS
-    | SEED
+    REPLICA
     | {
-        "encoder": column(
-            str,
-            pa.Check.isin(["trained", "supervised", "raw", "oracle"]),
-            unit="",
-            description="raw: the input itself; oracle: M^T with a bias, E.10",
+        "encoder": one_of(
+            ["trained", "supervised", "raw", "oracle"],
+            "raw: the input itself; oracle: M^T with a bias, E.10",
         ),
         "labels": column(
-            "int64",
-            at_least(0),
-            unit="labels",
-            description="labels of the linear head; 0 for what needs none",
+            "int64", at_least(0), "labels", "labels of the linear head; 0 for what needs none"
         ),
-        "metric": column(
-            str, pa.Check.isin(AUGMENTED), unit="", description=format_descriptions(AUGMENTED)
-        ),
-        "value": column(
-            float,
-            None,
-            unit="of the metric",
-            description="null where the replica has no such thing",
-            nullable=True,
-        ),
+        "metric": one_of(AUGMENTED, format_descriptions(AUGMENTED)),
+        "value": number("of the metric", "null where the replica has no such thing", nullable=True),
     },
-    unique=["study", *KEYS, "seed", "encoder", "labels", "metric"],
+    [*REPLICA, "encoder", "labels", "metric"],
 )
-
 AUGMENTATION_COURSE = schema(
     "augmentation_course",
     "the same by step, of the trained encoders",
-    {"study": column(str, None, unit="", description="study of the section `augmentation`")}
-    | KEYS
-    | SEED
+    REPLICA
     | {
-        "step": column("int64", at_least(0), unit="steps", description="training step t"),
-        "metric": column(
-            str,
-            None,
-            unit="",
-            description="share_features, share_colour, share_rest, bias_share or norm",
-        ),
-        "value": column(float, None, unit="of the metric", description="value of the metric"),
+        "step": column("int64", at_least(0), "steps", "training step t"),
+        "metric": text("share_features, share_colour, share_rest, bias_share or norm"),
+        "value": number("of the metric", "value of the metric"),
     },
-    unique=["study", *KEYS, "seed", "step", "metric"],
+    [*REPLICA, "step", "metric"],
 )
-
 AUGMENTATION_NEURONS = schema(
     "augmentation_neurons",
     "a row per (study, point, arm, seed, encoder, neuron)",
-    {"study": column(str, None, unit="", description="study of the section `augmentation`")}
-    | KEYS
-    | SEED
+    REPLICA
     | {
-        "encoder": column(
-            str, pa.Check.isin(["trained", "supervised"]), unit="", description="whose neuron it is"
-        ),
-        "neuron": column("int64", at_least(0), unit="", description="index of the neuron"),
-        "activity": column(
-            float,
-            pa.Check.in_range(0, 1),
-            unit="1",
-            description="Pr(h_i(x) != 0) over the test samples",
-        ),
+        "encoder": one_of(["trained", "supervised"], "whose neuron it is"),
+        "neuron": index("index of the neuron"),
+        "activity": share("Pr(h_i(x) != 0) over the test samples"),
     },
-    unique=["study", *KEYS, "seed", "encoder", "neuron"],
+    [*REPLICA, "encoder", "neuron"],
 )
-
 AUGMENTATION_EMBEDDING = schema(
     "augmentation_embedding",
     "a row per (study, point, encoder, test sample)",
-    {"study": column(str, None, unit="", description="study of the section `augmentation`")}
+    STUDY
     | POINT
     | {
-        "encoder": column(
-            str, pa.Check.isin(["trained", "supervised"]), unit="", description="whose f it is"
-        ),
-        "sample": column(
-            "int64",
-            at_least(0),
-            unit="",
-            description="test sample with one active feature, of the first seed and the dense arm",
-        ),
-        "feature": column("int64", at_least(0), unit="", description="its feature"),
-        "x": column(
-            float,
-            None,
-            unit="1",
-            description="first principal component of f(x), in units of its standard deviation",
-        ),
-        "y": column(float, None, unit="1", description="the second"),
+        "encoder": one_of(["trained", "supervised"], "whose f it is"),
+        "sample": index("test sample with one active feature, of the first seed and the dense arm"),
+        "feature": index("its feature"),
+        "x": number("1", "first principal component of f(x), in units of its standard deviation"),
+        "y": number("1", "the second"),
     },
-    unique=["study", *POINT, "encoder", "sample"],
+    ["study", *POINT, "encoder", "sample"],
 )
-
 AUGMENTATION_IMAGES = schema(
     "augmentation_images",
     "a row per (kind of views, network, seed, metric) on images",
-    IMAGE_VIEWS
+    VIEWS
     | SEED
     | {
-        "metric": column(
-            str, pa.Check.isin(IMAGE_VIEWED), unit="", description=format_descriptions(IMAGE_VIEWED)
-        ),
-        "value": column(float, None, unit="1", description="value of the metric"),
+        "metric": one_of(IMAGE_VIEWED, format_descriptions(IMAGE_VIEWED)),
+        "value": number("1", "value of the metric"),
     },
-    unique=[*IMAGE_VIEWS, "seed", "metric"],
+    [*VIEWS, "seed", "metric"],
 )
-
 AUGMENTATION_IMAGES_UNITS = schema(
     "augmentation_images_units",
     "a row per (kind of views, network, seed, layer, channel) on images",
-    IMAGE_VIEWS
+    VIEWS
     | SEED
     | {
-        "layer": column(str, None, unit="", description="stem, or a block by its number"),
-        "unit": column("int64", at_least(0), unit="", description="channel"),
-        "firing_rate": column(
-            float,
-            pa.Check.in_range(0, 1),
-            unit="1",
-            description="share of test images and places where it is above 0",
-        ),
+        "layer": text("stem, or a block by its number"),
+        "unit": index("channel"),
+        "firing_rate": share("share of test images and places where it is above 0"),
     },
-    unique=[*IMAGE_VIEWS, "seed", "layer", "unit"],
+    [*VIEWS, "seed", "layer", "unit"],
 )
-
 AUGMENTATION_IMAGES_EMBEDDING = schema(
     "augmentation_images_embedding",
     "a row per (kind of views, test image)",
     {
-        "study": IMAGE_VIEWS["study"],
-        "image": column(
-            "int64",
-            at_least(0),
-            unit="",
-            description="test image; the trained network is that of the first seed",
-        ),
-        "label": column("int64", at_least(0), unit="", description="its label"),
-        "x": column(float, None, unit="1", description="first coordinate of t-SNE on the features"),
-        "y": column(float, None, unit="1", description="the second"),
+        "study": VIEWS["study"],
+        "image": index("test image; the trained network is that of the first seed"),
+        "label": index("its label"),
+        "x": number("1", "first coordinate of t-SNE on the features"),
+        "y": number("1", "the second"),
     },
-    unique=["study", "image"],
+    ["study", "image"],
 )
-
-SCHEMAS = {
-    "augmentation": AUGMENTATION,
-    "augmentation_course": AUGMENTATION_COURSE,
-    "augmentation_neurons": AUGMENTATION_NEURONS,
-    "augmentation_embedding": AUGMENTATION_EMBEDDING,
-}
-IMAGE_SCHEMAS = {
-    "augmentation_images": AUGMENTATION_IMAGES,
-    "augmentation_images_units": AUGMENTATION_IMAGES_UNITS,
-    "augmentation_images_embedding": AUGMENTATION_IMAGES_EMBEDDING,
-}
+OF_SAMPLES = (
+    AUGMENTATION, AUGMENTATION_COURSE, AUGMENTATION_NEURONS, AUGMENTATION_EMBEDDING,
+)  # fmt: skip
+OF_IMAGES = AUGMENTATION_IMAGES, AUGMENTATION_IMAGES_UNITS, AUGMENTATION_IMAGES_EMBEDDING

@@ -6,13 +6,15 @@ superclass share what coarse labels do. The neurons process patch by patch, as t
 supervised networks do, without attention.
 
 Purposes of the random streams, in the namespace `data.DRAWS`: crossing weights, crossing batches,
-crossing pairs, crossing noise; for heads and tests those of `measure`, with noise from crossing
+crossing pairs, crossing noise; for heads and tests those of `networks`, with noise from crossing
 KIND PURPOSE noise.
+Axes: S replicas, n samples, m neurons, d coordinates, F features.
 """
 
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -31,7 +33,7 @@ from rarefeat.studies.fine_labels.config import (
     Pair,
 )
 from rarefeat.studies.fine_labels.data import (
-    DRAWS,
+    SAMPLERS,
     Generators,
     Patches,
     add_noise,
@@ -39,28 +41,23 @@ from rarefeat.studies.fine_labels.data import (
     streams,
     subclasses,
 )
-from rarefeat.studies.fine_labels.measure import SAMPLERS
+from rarefeat.studies.fine_labels.direct_simulator import DIVERGED
 from rarefeat.studies.fine_labels.metrics import probe_errors
-from rarefeat.studies.fine_labels.scalar_simulator import DIVERGED
 from rarefeat.training import loop
 from rarefeat.training.loop import Batch, Change, View
 from rarefeat.training.step import Kernel, TrainState, batch_loss, forward, loss_gradient
 from rarefeat.workflow.run.cli_helpers import progress
-from rarefeat.workflow.run.job import Job
-from rarefeat.workflow.run.job_inputs import JobInputs
 
 
 class ContrastiveEncoder(NamedTuple):
     """Trained contrastive encoders of S replicas."""
 
-    weights: Tensor
-    """(S, m, d)."""
-    bias: Tensor
-    """(S, m)."""
-    loss: Tensor
-    """Unmasked InfoNCE of the last batch, (S,)."""
-    pruned: Tensor
-    """Fraction of the neurons that the mask of the last step prunes, (S,)."""
+    weights: Float[Tensor, "S m d"]
+    bias: Float[Tensor, "S m"]
+    loss: Float[Tensor, " S"]
+    """Unmasked InfoNCE of the last batch."""
+    pruned: Float[Tensor, " S"]
+    """Fraction of the neurons that the mask of the last step prunes."""
 
 
 def draw_partners(
@@ -82,8 +79,8 @@ def draw_partners(
     return Patches(*(tensor.gather(1, index.expand_as(tensor)) for tensor in fresh[:2]))
 
 
-def dictionary(data: HierarchicalData, S: int) -> Tensor:
-    """Return the features, (S, d, F), common ones first; those of subclasses are the minority."""
+def dictionary(data: HierarchicalData, S: int) -> Float[Tensor, "S d F"]:
+    """Return the features, common ones first; those of subclasses are the minority."""
     return torch.eye(data.d)[:, : data.features].expand(S, -1, -1)
 
 
@@ -93,12 +90,11 @@ class CrossingSource:
     uniforms = bias_rule = None
 
     def __init__(
-        self, data: HierarchicalData, training: ContrastiveSettings, pair: Pair, seeds: list[int],
-        draws: str,
-    ):  # fmt: skip
+        self, data: HierarchicalData, training: ContrastiveSettings, pair: Pair, seeds: list[int]
+    ):
         purposes = ("crossing weights", "crossing batches", "crossing pairs", "crossing noise")
-        weights, *self.streams = (streams(purpose, seeds, draws) for purpose in purposes)
-        self.data, self.training, self.pair = data, training, pair
+        weights, *self.streams = (streams(purpose, seeds) for purpose in purposes)
+        self.data, self.K, self.pair = data, training.K, pair
         self.simulator = DirectSimulator(dictionary(data, len(seeds)), training.m)
         self.kernel = Kernel(self.simulator, None, forward, loss_gradient)
         self.n_minority = 2 * data.k
@@ -107,7 +103,7 @@ class CrossingSource:
     def draw(self) -> Batch:
         """Draw a batch; an arm without a bias is linear in the patches, and gets their sum."""
         batches, pairs, noise = self.streams
-        first = draw_easy(self.data, self.training.K, batches)
+        first = draw_easy(self.data, self.K, batches)
         second = draw_partners(self.pair, self.data, first, pairs)
         patches = torch.cat([add_noise(self.data, one, noise) for one in (first, second)], 1)
         return Batch(patches, summed=patches.sum(2, keepdim=True))
@@ -126,7 +122,7 @@ class LogitMask:
         mask = self.rule(view.context._replace(alpha=self.arm.alpha)) if self.rule else None
         return Change(mask, "masked_keys", bias_rule=self.bias)
 
-    def bias(self, context: BiasContext) -> Tensor:
+    def bias(self, context: BiasContext) -> Float[Tensor, "S m"]:
         """Return the bias, as the rule `follow` of the core."""
         bias = follow(context.norms, self.d, self.arm.bias)
         return torch.where((context.T1 >= 0)[:, None], bias, context.bias)
@@ -153,46 +149,29 @@ class LastStep:
 
     def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
         """Keep the encoders; RarefeatError if weights are no longer finite."""
+        if state.diverged.any():
+            where = f"the contrastive arm {labels[0]} at step {self.step + 1}"
+            raise RarefeatError(f"{DIVERGED}: {where}")
         for label in labels:
-            if state.diverged.any():
-                step = self.step + 1
-                raise RarefeatError(f"{DIVERGED}: the contrastive arm {label} at step {step}")
-            if label in self.seen:
-                self.encoders[label] = ContrastiveEncoder(
-                    state.weights, state.bias, *self.seen[label]
-                )
+            if seen := self.seen.get(label):
+                self.encoders[label] = ContrastiveEncoder(state.weights, state.bias, *seen)
 
 
 def train(
     data: HierarchicalData, training: ContrastiveSettings, pair: Pair, arms: list[CrossingArm],
-    seeds: list[int], draws: str = DRAWS,
+    seeds: list[int],
 ) -> dict[str, ContrastiveEncoder]:  # fmt: skip
-    """Train all arms on the same fresh easy samples, by eq. (1)-(5) and Algorithm 1.
-
-    A mask acts on the logits alone (eq. 5). RarefeatError if weights are no longer finite.
-    """
-    source, recorder = CrossingSource(data, training, pair, seeds, draws), LastStep(training)
+    """Train all arms on the same easy samples, by Algorithm 1 with masks on the logits (eq. 5)."""
+    source, recorder = CrossingSource(data, training, pair, seeds), LastStep(training)
     own = [LogitMask(arm, data.d) for arm in arms]
     loop.train(source, training, own, recorder, training.bias_from, look_at_end=False)
     return recorder.encoders
 
 
-def embed_samples(
-    encoder: ContrastiveEncoder, data: HierarchicalData, patches: Patches, generators: Generators
-) -> Tensor:
-    """Compute the embeddings f(X) of samples.
-
-    -> (S, n, m).
-    """
-    pre = pre_activations(add_noise(data, patches, generators), encoder.weights)
-    return embed(pre, encoder.bias).double()
-
-
-def composition(encoder: ContrastiveEncoder, data: HierarchicalData) -> dict[str, Tensor]:
-    """Compute which features the neurons have learned, (S,) each.
-
-    A neuron is pure in a feature above PURE_COSINE, 0.9. Names are those of `tables.ENCODED`.
-    """
+def composition(
+    encoder: ContrastiveEncoder, data: HierarchicalData
+) -> dict[str, Float[Tensor, " S"]]:
+    """Compute which features the neurons have learned: `tables.ENCODED`; pure is above 0.9."""
     cosines = absolute_cosines(encoder.weights, dictionary(data, len(encoder.weights)))
     pure = cosines > PURE_COSINE
     strength = encoder.weights[..., : data.features].double().square().sum(1).sqrt()
@@ -208,84 +187,57 @@ def composition(encoder: ContrastiveEncoder, data: HierarchicalData) -> dict[str
     }
 
 
-def cosine_to_kind(embedding: Tensor, k: int) -> dict[str, Tensor]:
+def cosine_to_kind(embedding: Float[Tensor, "S n m"], k: int) -> dict[str, Float[Tensor, " S"]]:
     """Compute mean cosines of centred embeddings, within and across classes.
 
     Fine labels separate samples within a subclass from those across subclasses, coarse labels those
     of a superclass from those across superclasses.
-
-    embedding (S, n, m) -> (S,).
     """
     n = embedding.shape[1]
     unit = torch.nn.functional.normalize(embedding - embedding.mean(1, keepdim=True), dim=-1)
     cosine = unit @ unit.mT
     y = subclasses(k, n)
     same, near = y[:, None] == y, (y // k)[:, None] == y // k
-    others = ~torch.eye(n, dtype=torch.bool)
-    return {
-        name: cosine[:, chosen].mean(-1)
-        for name, chosen in (
-            ("within_subclass", same & others),
-            ("within_superclass", near & ~same),
-            ("across", ~near),
-        )
+    chosen = {
+        "within_subclass": same & ~torch.eye(n, dtype=torch.bool),
+        "within_superclass": near & ~same,
+        "across": ~near,
     }
+    return {name: cosine[:, pairs].mean(-1) for name, pairs in chosen.items()}
 
 
 def measure_arm(
-    data: HierarchicalData,
-    encoder: ContrastiveEncoder,
-    seeds: list[int],
-    tests: int,
+    data: HierarchicalData, encoder: ContrastiveEncoder, seed: int, tests: int,
     heads: LinearHeadSettings,
-    draws: str = DRAWS,
-) -> tuple[list[dict], list[dict]]:
-    """Return metrics and linear heads of one arm.
-
-    The samples of heads and tests are those of the supervised networks.
-    """
-    sizes = {"probe": heads.samples, "tests": tests}
-    embeddings = {
-        (kind, purpose): embed_samples(
-            encoder,
-            data,
-            sampler(data, size, streams(f"{kind} {purpose}", seeds, draws)),
-            streams(f"crossing {kind} {purpose} noise", seeds, draws),
-        )
-        for purpose, size in sizes.items()
-        for kind, sampler in SAMPLERS.items()
-    }
-    values_of = composition(encoder, data) | cosine_to_kind(embeddings["easy", "tests"], data.k)
+) -> tuple[list[dict], list[dict]]:  # fmt: skip
+    """Return metrics and heads of an arm of a replica, on the samples of supervised networks."""
+    embeddings = {}
+    for purpose, size in {"probe": heads.samples, "tests": tests}.items():
+        for kind, sampler in SAMPLERS.items():
+            patches = sampler(data, size, streams(f"{kind} {purpose}", [seed]))
+            x = add_noise(data, patches, streams(f"crossing {kind} {purpose} noise", [seed]))
+            pre = pre_activations(x, encoder.weights)
+            embeddings[purpose, kind] = embed(pre, encoder.bias).double()
+    values = composition(encoder, data) | cosine_to_kind(embeddings["tests", "easy"], data.k)
     metrics = [
-        {"seed": seed, "metric": metric, "value": value}
-        for metric, values in values_of.items()
-        for seed, value in zip(seeds, values.tolist(), strict=True)
+        {"seed": seed, "metric": metric, "value": value.item()} for metric, value in values.items()
     ]
-    head_rows = []
-    for s, seed in enumerate(seeds):
-        fit, test = (tuple(embeddings[kind, purpose][s] for kind in SAMPLERS) for purpose in sizes)
-        errors = probe_errors(fit, test, data.k, heads.ridge, heads.hard_share)
-        head_rows += [{"seed": seed, **row} for row in errors]
-    return metrics, head_rows
+    samples = [embedding[0] for embedding in embeddings.values()]
+    errors = probe_errors(samples[:2], samples[2:], data.k, heads.ridge, heads.hard_share)
+    return metrics, [{"seed": seed, **row} for row in errors]
 
 
-def train_contrastive(inputs: JobInputs, job: Job) -> tuple[list[dict], list[dict]]:
-    """Return metrics and linear heads of every arm, of one k and one kind of positive pair.
-
-    Inputs: none. Config: `hierarchy`, `training`, `pair`, `arms`, `tests`, `heads`.
-    """
-    data = job.config_section("hierarchy", HierarchicalData)
-    training = job.config_section("training", ContrastiveSettings)
-    heads = job.config_section("heads", LinearHeadSettings)
-    arms, pair = job.config_section("arms", list[CrossingArm]), job.config_section("pair", Pair)
-    tests = job.config_section("tests", int)
-    metrics, head_rows = [], []
+def train_contrastive(
+    cell: dict, seeds: list[int], hierarchy: HierarchicalData, training: ContrastiveSettings,
+    arms: list[CrossingArm], tests: int, heads: LinearHeadSettings,
+) -> tuple[list[dict], list[dict]]:  # fmt: skip
+    """Return metrics and linear heads of every arm, of one k and one kind of positive pair."""
+    tables = [], []
     # One replica at a time: its tokens stay in the cache.
-    for seed in progress(job.seed_list, len(job.seed_list), "replicas"):
-        encoders = train(data, training, pair, arms, [seed])
+    for seed in progress(seeds, len(seeds), "replicas"):
+        encoders = train(hierarchy, training, cell["pair"], arms, [seed])
         for arm in arms:
-            keys = {**job.cell, "arm": arm.label}
-            arm_metrics, arm_heads = measure_arm(data, encoders[arm.label], [seed], tests, heads)
-            metrics += [{**keys, **row} for row in arm_metrics]
-            head_rows += [{**keys, **row} for row in arm_heads]
-    return metrics, head_rows
+            found = measure_arm(hierarchy, encoders[arm.label], seed, tests, heads)
+            for table, rows in zip(tables, found, strict=True):
+                table += [{**cell, "arm": arm.label, **row} for row in rows]
+    return tables

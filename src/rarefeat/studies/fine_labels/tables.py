@@ -1,15 +1,13 @@
-"""Schemas of the tables of the study of fine labels."""
+"""Tables of the study of fine labels: their columns, and the means over seeds."""
 
-import pandera.pandas as pa
+from collections.abc import Mapping
 
-from rarefeat.stages.tables import SEED
-from rarefeat.workflow.files.schema import (
-    at_least,
-    column,
-    format_descriptions,
-    metric_descriptions,
-    schema,
-)
+import pandas as pd
+from pandera.pandas import DataFrameSchema
+
+from rarefeat.statistics import UNBOUNDED, student_interval
+from rarefeat.studies.experiment import SEED, SHARE, SIZE, Column, TableColumns, column
+from rarefeat.workflow.files.schema import format_descriptions, metric_descriptions
 
 PAPER = "hong_fine_grained_labels"
 OFF_DIAGONAL = (
@@ -52,168 +50,6 @@ COMPARED = metric_descriptions(
     common_decrement_difference="difference of logarithms of means",
     subclass_decrement_difference="difference of logarithms of means",
 )
-KEYS = {
-    "k": column(
-        "int64",
-        at_least(1),
-        unit="subclasses",
-        description="subclasses of a superclass",
-        source=f"{PAPER}, 4.1",
-    ),
-    "labels": column(
-        str,
-        None,
-        unit="",
-        description="kind and number of the classes of a superclass; subclass-1 coarse, subclass-k"
-        " fine",
-    ),
-}
-S_DAG = column(
-    float,
-    at_least(0),
-    unit="patches",
-    description="expected distracting patches of a hard sample",
-    source=f"{PAPER}, 4.2",
-)
-SHARE = pa.Check.in_range(0, 1)
-ERRORS = schema(
-    "fine_labels_errors",
-    "a row per (k, labels, s_dag, seed, metric): metrics at the end of training; s_dag is the"
-    " primary one for metrics that do not depend on it",
-    KEYS
-    | {"s_dag": S_DAG}
-    | SEED
-    | {
-        "metric": column(
-            str, pa.Check.isin(METRICS), unit="", description=format_descriptions(METRICS)
-        ),
-        "value": column(
-            float, None, unit="of the metric", description="value of the metric", nullable=True
-        ),
-    },
-    unique=["k", "labels", "s_dag", "seed", "metric"],
-)
-SUMMARY = schema(
-    "fine_labels_summary",
-    "means of fine_labels_errors, a row per (k, labels, s_dag, metric)",
-    KEYS
-    | {
-        "s_dag": S_DAG,
-        "metric": column(
-            str, pa.Check.isin(METRICS), unit="", description="metric of fine_labels_errors"
-        ),
-        "mean": column(
-            float, None, unit="of the metric", description="mean over seeds", nullable=True
-        ),
-        "sd": column(
-            float,
-            None,
-            unit="of the metric",
-            description="standard deviation over seeds",
-            nullable=True,
-        ),
-        "ci_low": column(
-            float,
-            None,
-            unit="of the metric",
-            description="lower end of the 95 % interval of the mean (Student)",
-            nullable=True,
-        ),
-        "ci_high": column(
-            float, None, unit="of the metric", description="upper end", nullable=True
-        ),
-        "n": column("int64", at_least(0), unit="replicas", description="seeds with a value"),
-    },
-    unique=["k", "labels", "s_dag", "metric"],
-)
-TRAJECTORIES = schema(
-    "fine_labels_trajectories",
-    "a row per (k, labels, seed, step)",
-    KEYS
-    | SEED
-    | {
-        "step": column(
-            "int64",
-            at_least(0),
-            unit="steps",
-            description="training step t; values are of the state before it",
-        ),
-        "common_displacement": column(
-            float,
-            None,
-            unit="1",
-            description="mean displacement A of common detectors",
-            source=f"{PAPER}, Lemma E.2",
-        ),
-        "subclass_displacement": column(
-            float, None, unit="1", description="mean of subclass detectors"
-        ),
-        "common_decrement": column(
-            float,
-            None,
-            unit="1",
-            description="mean bias decrement B of common detectors",
-            source=f"{PAPER}, eq. (18)",
-        ),
-        "subclass_decrement": column(
-            float, None, unit="1", description="mean of subclass detectors"
-        ),
-        "loss": column(float, at_least(0), unit="nat", description="cross-entropy of the batch"),
-        "response": column(float, at_least(0), unit="1", description="largest head on the batch"),
-    },
-    unique=["k", "labels", "seed", "step"],
-)
-HEADS = schema(
-    "fine_labels_heads",
-    "a row per (k, labels, features, seed, penalty, hard_share): linear heads for the superclass",
-    KEYS
-    | {
-        "features": column(
-            str,
-            pa.Check.isin(["detectors", "patch sums"]),
-            unit="",
-            description="inputs of the head: all neurons; or the sum of the patches, on samples of"
-            " `noise`",
-            source=f"{PAPER}, B.2",
-        )
-    }
-    | SEED
-    | {
-        "penalty": column(
-            float,
-            at_least(0),
-            unit="1",
-            description="penalty of |head|^2, over the summed variance of the features",
-        ),
-        "hard_share": column(
-            float, SHARE, unit="1", description="fraction of hard samples that it is fitted on"
-        ),
-        "easy": column(float, SHARE, unit="1", description="error on easy samples"),
-        "hard": column(
-            float,
-            SHARE,
-            unit="1",
-            description="error on hard samples; null for patch sums",
-            nullable=True,
-        ),
-    },
-    unique=["k", "labels", "features", "seed", "penalty", "hard_share"],
-)
-SIMULATORS = schema(
-    "fine_labels_simulators",
-    "a row per (k, labels, seed, metric): the direct simulator in comparison with the scalar one",
-    KEYS
-    | SEED
-    | {
-        "metric": column(
-            str, pa.Check.isin(COMPARED), unit="", description=format_descriptions(COMPARED)
-        ),
-        "value": column(
-            float, None, unit="of the metric", description="value of the metric", nullable=True
-        ),
-    },
-    unique=["k", "labels", "seed", "metric"],
-)
 ENCODED = metric_descriptions(
     pure_common="fraction of neurons with |cos| above 0.9 to a common feature",
     pure_subclass="fraction of neurons with |cos| above 0.9 to a subclass feature",
@@ -226,126 +62,167 @@ ENCODED = metric_descriptions(
     within_superclass="mean cosine across the subclasses of a superclass",
     across="mean cosine across superclasses",
 )
-PAIRED = {
-    "k": KEYS["k"],
-    "pair": column(
-        str,
-        pa.Check.isin(["views", "subclass", "superclass"]),
-        unit="",
-        description="kind of positive pair",
-    ),
-    "arm": column(
-        str,
-        None,
-        unit="",
-        description="mask of the logits, its pruning ratio, and the bias if there is one",
-    ),
-}
-CROSSING = schema(
-    "fine_labels_crossing",
-    "a row per (k, pair, arm, seed, metric): contrastive encoders on the same data",
-    PAIRED
-    | SEED
-    | {
-        "metric": column(
-            str, pa.Check.isin(ENCODED), unit="", description=format_descriptions(ENCODED)
-        ),
-        "value": column(
-            float, None, unit="of the metric", description="value of the metric", nullable=True
-        ),
-    },
-    unique=["k", "pair", "arm", "seed", "metric"],
-)
-CROSSING_HEADS = schema(
-    "fine_labels_crossing_heads",
-    "a row per (k, pair, arm, seed, penalty, hard_share): linear heads for the superclass on the"
-    " embeddings",
-    PAIRED
-    | SEED
-    | {
-        "penalty": HEADS.columns["penalty"],
-        "hard_share": HEADS.columns["hard_share"],
-        "easy": HEADS.columns["easy"],
-        "hard": column(float, SHARE, unit="1", description="error on hard samples"),
-    },
-    unique=["k", "pair", "arm", "seed", "penalty", "hard_share"],
-)
 READOUTS = metric_descriptions(
     finetuned="all weights trained on the superclasses",
     probe="a linear probe of frozen features",
     once="labels `coarse` alone, before fine-tuning, by which the superclasses are trained twice",
 )
-ERROR = {"unit": "1", "source": f"{PAPER}, Table 1"}
-POINT = {
-    "superclass": column(
-        str, None, unit="", description="level of the hierarchy that is the coarse task"
+
+
+def names(meaning: str | Mapping[str, str]) -> Column:
+    """Declare a column of names, of one meaning or of a meaning each."""
+    text = meaning if isinstance(meaning, str) else format_descriptions(meaning)
+    return column(text, unit="", kind=str)
+
+
+METRIC = {"unit": "of the metric", "missing": True}
+COLUMNS = {
+    "k": column("subclasses of a superclass", {"ge": 1}, "subclasses", f"{PAPER}, 4.1", kind=int),
+    "labels": names("kind of labels, and their number or level; subclass-1 coarse, -k fine"),
+    "s_dag": column(
+        "expected distracting patches of a hard sample", SIZE, "patches", f"{PAPER}, 4.2"
     ),
-    "labels": column(
-        str, None, unit="", description="kind of labels in pretraining, and their number or level"
+    "seed": SEED,
+    "pair": names("kind of positive pair: views, subclass or superclass"),
+    "arm": names("mask of the logits, its pruning ratio, and the bias if there is one"),
+    "value": column("value of the metric", **METRIC),
+    "step": column("training step t; values are of the state before it", SIZE, "steps", kind=int),
+    "common_displacement": column(
+        "mean displacement A of common detectors", source=f"{PAPER}, Lemma E.2"
     ),
+    "subclass_displacement": column("mean of subclass detectors"),
+    "common_decrement": column(
+        "mean bias decrement B of common detectors", source=f"{PAPER}, eq. (18)"
+    ),
+    "subclass_decrement": column("mean of subclass detectors"),
+    "loss": column("cross-entropy of the batch", SIZE, "nat"),
+    "response": column("largest head on the batch", SIZE),
+    "features": names("inputs of the head: detectors, or patch sums of samples of `noise` (B.2)"),
+    "penalty": column("penalty of |head|^2, over the summed variance of the features", SIZE),
+    "hard_share": column("fraction of hard samples that it is fitted on", SHARE),
+    "easy": column("error on easy samples", SHARE),
+    "hard": column("error on hard samples; null for patch sums", SHARE, missing=True),
+    "superclass": names("level of the hierarchy that is the coarse task"),
+    "epoch": column("epochs of pretraining", {"ge": 1}, "epochs", f"{PAPER}, Table 2", kind=int),
+    "readout": names(READOUTS),
+    "classes": column("number G of classes in pretraining, or its mean", {"ge": 2}, "classes"),
+    "error": column(
+        "share of validation images with a wrong superclass", SHARE, "1", f"{PAPER}, Table 1"
+    ),
+    "mean": column("mean over seeds", **METRIC),
+    "sd": column("standard deviation over seeds", **METRIC),
+    "ci_low": column("lower end of the 95 % interval of the mean (Student)", **METRIC),
+    "ci_high": column("upper end", **METRIC),
+    "n": column("seeds with a value", SIZE, "replicas", kind=int),
+    "paired_difference": column("mean over seeds of the error minus that of `coarse`"),
+    "paired_ci_low": column("lower end of its 95 % interval (Student)", missing=True),
+    "paired_ci_high": column("upper end", missing=True),
 }
-READ = {
-    "epoch": column(
-        "int64",
-        at_least(1),
-        unit="epochs",
-        description="epochs of pretraining",
-        source=f"{PAPER}, Table 2",
-    ),
-    "readout": column(
-        str, pa.Check.isin(READOUTS), unit="", description=format_descriptions(READOUTS)
-    ),
-}
-SWEEP = schema(
+"""Columns of the tables, where these do not say otherwise."""
+NETWORK, ENCODER, TASK = "k labels", "k pair arm", "superclass labels epoch readout"
+MEANS, PAIRED = "mean sd ci_low ci_high n", "paired_difference paired_ci_low paired_ci_high"
+
+
+def table(name: str, keys: str, columns: str, about: str, **own: Column) -> DataFrameSchema:
+    """Return the schema of a table, with the names of its keys and of its other columns."""
+    chosen = {key: (COLUMNS | own)[key] for key in f"{keys} {columns}".split()}
+    rows = f"a row per ({', '.join(keys.split())}): {about}"
+    return TableColumns(name, rows, chosen, keys.split()).schema
+
+
+ERRORS = table(
+    "fine_labels_errors",
+    f"{NETWORK} s_dag seed metric",
+    "value",
+    "metrics at the end of training; s_dag is the primary one for metrics that do not depend on it",
+    metric=names(METRICS),
+)
+SUMMARY = table(
+    "fine_labels_summary",
+    f"{NETWORK} s_dag metric",
+    MEANS,
+    "means of fine_labels_errors",
+    metric=names("metric of fine_labels_errors"),
+)
+TRAJECTORIES = table(
+    "fine_labels_trajectories",
+    f"{NETWORK} seed step",
+    "common_displacement subclass_displacement common_decrement subclass_decrement loss response",
+    "growth of detectors",
+)
+HEADS = table(
+    "fine_labels_heads",
+    f"{NETWORK} features seed penalty hard_share",
+    "easy hard",
+    "linear heads for the superclass",
+)
+SIMULATORS = table(
+    "fine_labels_simulators",
+    f"{NETWORK} seed metric",
+    "value",
+    "the direct simulator in comparison with the scalar one",
+    metric=names(COMPARED),
+)
+CROSSING = table(
+    "fine_labels_crossing",
+    f"{ENCODER} seed metric",
+    "value",
+    "contrastive encoders on the same data",
+    metric=names(ENCODED),
+)
+CROSSING_HEADS = table(
+    "fine_labels_crossing_heads",
+    f"{ENCODER} seed penalty hard_share",
+    "easy hard",
+    "linear heads for the superclass on the embeddings",
+)
+SWEEP = table(
     "{study}_errors",
-    "a row per (superclass, labels, epoch, readout, seed) of a granularity sweep",
-    POINT
-    | READ
-    | SEED
-    | {
-        "classes": column(
-            "int64", at_least(2), unit="classes", description="number G of classes in pretraining"
-        ),
-        "error": column(
-            float,
-            SHARE,
-            description="fraction of validation images with a wrong superclass",
-            **ERROR,
-        ),
-    },
-    unique=["superclass", "labels", "epoch", "readout", "seed"],
+    f"{TASK} seed",
+    "classes error",
+    "validation errors of a granularity sweep",
+    classes=COLUMNS["classes"]._replace(kind=int),
 )
-SWEEP_SUMMARY = schema(
-    "{study}_summary",
-    "means over seeds, a row per (superclass, labels, epoch, readout)",
-    POINT
-    | READ
-    | {
-        "classes": column(float, at_least(2), unit="classes", description="mean of G"),
-        "mean": column(float, SHARE, description="mean error over seeds", **ERROR),
-        "sd": column(
-            float, at_least(0), unit="1", description="standard deviation over seeds", nullable=True
-        ),
-        "ci_low": column(
-            float,
-            None,
-            unit="1",
-            description="lower end of the 95 % interval of the mean (Student)",
-            nullable=True,
-        ),
-        "ci_high": column(float, None, unit="1", description="upper end", nullable=True),
-        "n": column("int64", at_least(1), unit="replicas", description="seeds"),
-        "paired_difference": column(
-            float, None, unit="1", description="mean over seeds of the error minus that of `coarse`"
-        ),
-        "paired_ci_low": column(
-            float,
-            None,
-            unit="1",
-            description="lower end of its 95 % interval (Student)",
-            nullable=True,
-        ),
-        "paired_ci_high": column(float, None, unit="1", description="upper end", nullable=True),
-    },
-    unique=["superclass", "labels", "epoch", "readout"],
+SWEEP_SUMMARY = table(
+    "{study}_summary", TASK, f"classes {MEANS} {PAIRED}", "means over seeds of a granularity sweep"
 )
+RANGES = {
+    **dict.fromkeys((name for name in METRICS if "error" in name), (0, 1)),
+    **dict.fromkeys(("easy", "hard", "pruned", "pure_common", "pure_subclass", "error"), (0, 1)),
+    **dict.fromkeys(("within_subclass", "within_superclass", "across", "difference"), (-1, 1)),
+}
+"""Range of each quantity that has one, to which intervals are clipped."""
+BASELINE = "coarse"
+
+
+def mean_by(rows: pd.DataFrame, keys: list[str], name: str = "value") -> pd.DataFrame:
+    """Return mean, standard deviation, 95 % interval and n of a column, by group; `value` is of the
+    quantity that the last key names.
+    """
+    found = []
+    for key, group in rows.groupby(keys):
+        inside = RANGES.get(key[-1] if name == "value" else name, UNBOUNDED)
+        found.append((*key, *student_interval(group[name].to_numpy(), inside=inside)))
+    return pd.DataFrame(found, columns=[*keys, *MEANS.split()])
+
+
+def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the means of the errors of all networks over seeds."""
+    (errors,) = tables.values()
+    return mean_by(errors, ["k", "labels", "s_dag", "metric"])
+
+
+def subtract_baseline(table: pd.DataFrame) -> pd.Series:
+    """Return the error minus the baseline's at the same seed, task, checkpoint and readout."""
+    keys = ["superclass", "epoch", "readout", "seed"]
+    baseline = table[table["labels"] == BASELINE].set_index(keys)["error"]
+    return table["error"] - baseline.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy()
+
+
+def sweep_summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return means over seeds of the errors of a sweep, and of differences to the baseline."""
+    (errors,) = tables.values()
+    errors, keys = errors.assign(difference=subtract_baseline(errors)), TASK.split()
+    found, paired = mean_by(errors, keys, "error"), mean_by(errors, keys, "difference")
+    found[PAIRED.split()] = paired[["mean", "ci_low", "ci_high"]]
+    return found.assign(classes=errors.groupby(keys)["classes"].mean().to_numpy())

@@ -1,10 +1,21 @@
-"""Outputs of the study of imbalance."""
+"""How rare is too rare for contrastive learning, and does pruning help?
 
-import dataclasses
+Every study is a chain of its own: data, training, probes and tables of a grid of frequencies, noise
+levels and arms. They repeat Figures 1 to 4 of imbalance_and_pruning on fresh seeds, without a bias,
+with the printed one, with balanced training, under the direct simulator (cross_check.py), and the
+heat map of liao_imbalanced_features (alignment_map.py). Claims are trends of the figures (claims.py).
+"""
 
-from rarefeat.studies.imbalance.config import Imbalance
-from rarefeat.workflow.config.names import merge_unique
-from rarefeat.workflow.config.study import SHARED_STUDY_KEYS
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pydantic import Field
+
+from rarefeat.studies.experiment import ARM, POINT, SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.workflow.config.names import Name, merge_unique
+from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.config.study import SHARED_STUDY_KEYS, Study
 from rarefeat.workflow.study_kind import (
     PRETRAIN,
     ClaimInputs,
@@ -15,7 +26,57 @@ from rarefeat.workflow.study_kind import (
     StudyOutputs,
     Table,
     chain_tables,
-    table_from,
+)
+
+QUESTION = "How rare is too rare for contrastive learning, and does pruning help?"
+PACKAGE = "studies.imbalance"
+
+
+class Imbalance(Section):
+    """The synthetic experiments of imbalance_and_pruning and liao_imbalanced_features."""
+
+    studies: dict[Name, Study] = Field(
+        min_length=1, description="each a chain of its own over its grid, by name"
+    )
+
+
+KEYS = POINT | ARM
+of_metric = partial(column, unit="of the metric")
+count, index = (partial(column, kind=int, unit=unit) for unit in ("replicas", ""))
+flag = partial(column, kind=bool, unit="")
+CROSS_CHECK = TableColumns(
+    "cross_check",
+    "a row per (eps_min, sigma, arm with its keys, metric) that both simulators have run",
+    {
+        **KEYS,
+        "metric": "stages.tables:METRIC",
+        "reduced": of_metric("mean over seeds under the reduced simulator, study `paper`"),
+        "direct": of_metric("the same under the direct simulator, study `direct`"),
+        "n_reduced": count("number of seeds under the reduced simulator", {"ge": 2}),
+        "n_direct": count("number of seeds under the direct one", {"ge": 2}),
+        "difference": of_metric("reduced - direct"),
+        "ci_low": of_metric("lower end of its 95 % interval (Welch)"),
+        "ci_high": of_metric("upper end"),
+        "p_value": column("two-sided Mann-Whitney test; 1 if all replicas have one value", SHARE),
+        "adjusted_p_value": column("the same, adjusted by Holm over the whole table", SHARE),
+        "agrees": flag("adjusted p-value at least 0.01: the level for the whole table"),
+    },
+    (*KEYS, "metric"),
+)
+HEATMAP = TableColumns(
+    "alignment_heatmap",
+    "a row per (eps_min, sigma, arm with its keys, seed, neuron, feature) of the study `heatmap`",
+    {
+        **KEYS,
+        "seed": SEED,
+        "neuron": index("index i of the neuron, from 0", SIZE),
+        "feature": index("index j of the feature, from 0; the minority features are last", SIZE),
+        "minority": flag("whether j is a minority feature"),
+        "squared_cosine": column(
+            "<w_i, M_j>^2 / ||w_i||^2", SHARE, source="liao_imbalanced_features, Figure 1"
+        ),
+    },
+    (*KEYS, "seed", "neuron", "feature"),
 )
 
 BASELINES = ("oversampled_grid", "reweighted_grid")
@@ -93,80 +154,56 @@ FIGURES_OF_GRID = (
 PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
 """Studies of one law and the same draws: the bias of the grid, the printed one by both rules."""
 SHIPPED = (
-    "paper",
-    "direct",
-    "neighbour",
-    "without_bias",
-    "oversampled",
-    "reweighted",
-    "heatmap",
+    *("paper", "direct", "neighbour", "without_bias", "oversampled", "reweighted", "heatmap"),
     *PRINTED_BIAS,
 )
 """Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
+SHOWN = (
+    *("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
+    *("cross_check", "direct_summary"),
+)
+"""Tables on the page."""
 
 
-QUESTION = "How rare is too rare for contrastive learning, and does pruning help?"
+def table(columns: str, function: str, **options: Any) -> Table:
+    """Return the table that a function of this folder makes."""
+    return Table(f"{PACKAGE}.declaration:{columns}.schema", f"{PACKAGE}.{function}", **options)
 
 
 def build_outputs(section: Imbalance) -> StudyOutputs:
     """Return the tables of every study, and the figures of the paper's studies."""
-    tables = merge_unique(
-        "tables", *(chain_tables(name, study) for name, study in section.studies.items())
+    studies = section.studies
+    tables = merge_unique("tables", *(chain_tables(name, study) for name, study in studies.items()))
+    tables["cross_check"] = table(
+        "CROSS_CHECK", "cross_check:cross_check", tables=("paper_grid", "direct_grid")
     )
-    if "heatmap" in section.studies:
-        tables["alignment_heatmap"] = Table(
-            "studies.imbalance.tables:HEATMAP",
-            "studies.imbalance.alignment_map:alignment_map",
-            {"heatmap": section.studies["heatmap"]},
-            {"encoders": PRETRAIN},
-            study="heatmap",
-        )
-    tables["cross_check"] = table_from(
-        "studies.imbalance.cross_check:cross_check", tables=("paper_grid", "direct_grid")
-    )
-    biases = {name: section.studies[name] for name in PRINTED_BIAS}
+    if "heatmap" in studies:
+        tables["alignment_heatmap"] = table(
+            "HEATMAP", "alignment_map:alignment_map", study="heatmap",
+            sections={"heatmap": studies["heatmap"]}, files={"encoders": PRETRAIN},
+        )  # fmt: skip
     printed_bias = Figure(
         tuple(f"{name}_grid" for name in PRINTED_BIAS),
         "What Figures 1 to 4 show of dense, on the balanced test set, under the bias of the grid"
         " and under the printed one, in proportion to the norm or growing. See from which frequency"
         " on each learns the rare feature, and what a linear head makes of the encoder.",
-        sections={"studies": biases},
+        sections={"studies": {name: studies[name] for name in PRINTED_BIAS}},
     )
     user_figures = {
-        f"{name}.{figure}": dataclasses.replace(
-            FIGURES[figure], tables=(f"{name}_grid",), function=figure
-        )
-        for name in section.studies
+        f"{name}.{figure}": replace(FIGURES[figure], tables=(f"{name}_grid",), function=figure)
+        for name in studies
         if name not in SHIPPED
         for figure in FIGURES_OF_GRID
     }
-    page = Page(
-        "Imbalance and pruning",
-        (
-            "paper_summary",
-            "paper_trends",
-            "neighbour_trends",
-            "without_bias_trends",
-            "cross_check",
-            "direct_summary",
-        ),
-        (*FIGURES, "printed_bias"),
-        QUESTION,
-    )
-    confirmation = {"confirmation": section.studies["confirmation"]}
+    page = Page("Imbalance and pruning", SHOWN, (*FIGURES, "printed_bias"), QUESTION)
     play = HtmlPage(
         "What was measured of the rare feature",
-        "studies.imbalance.explorer:page",
+        f"{PACKAGE}.explorer:page",
         ("confirmation_trajectories",),
-        confirmation,
+        {"confirmation": studies["confirmation"]},
     )
     figures = FIGURES | {"printed_bias": printed_bias} | user_figures
     return StudyOutputs(tables, figures, {"imbalance": page}, {"play": play})
-
-
-def claim_inputs(section: Imbalance) -> ClaimInputs:
-    """Return the inputs of the claims about the trends of Figures 1 to 4."""
-    return ClaimInputs(("confirmation_grid",), {"confirmation": section.studies["confirmation"]})
 
 
 KIND = StudyKind(
@@ -175,5 +212,7 @@ KIND = StudyKind(
     Imbalance,
     build_outputs,
     inherits=SHARED_STUDY_KEYS,
-    claim_inputs=claim_inputs,
+    claim_inputs=lambda section: ClaimInputs(
+        ("confirmation_grid",), {"confirmation": section.studies["confirmation"]}
+    ),
 )

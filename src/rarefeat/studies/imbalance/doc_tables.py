@@ -1,11 +1,12 @@
 """Tables from which docs/studies/imbalance.md is filled in."""
 
-import math
-
 import pandas as pd
 
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
 from rarefeat.statistics import fraction_interval, student_interval
+from rarefeat.studies.experiment import means_by
+from rarefeat.studies.imbalance.alignment_map import heatmap
+from rarefeat.studies.imbalance.cross_check import by_metric
 from rarefeat.studies.imbalance.declaration import PRINTED_BIAS
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
@@ -19,6 +20,11 @@ DEVICE_METRICS = ["learned", "max_alignment", "majority_alignment", "cosine_simi
                   "regression_mse_balanced", "final_loss"]  # fmt: skip
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
          "at_highest", "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
+STUDIES = ("paper", "neighbour", "without_bias")
+EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
+"""Studies of the interactive page."""
+FIRST_STEP = 100
+"""First recorded step that it shows."""
 
 
 def trends(table: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
@@ -27,105 +33,33 @@ def trends(table: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
     return table.loc[table["metric"].isin(METRICS), TREND].reset_index(drop=True)
 
 
-def cross_check_metrics(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a summary of the comparison of the two simulators, metric by metric.
-
-    A row has the number of cells, the share of intervals that hold 0, and the estimate where the
-    p-value is smallest.
-    """
-    rows = []
-    for metric, cells in table.groupby("metric", sort=False):
-        worst = cells.loc[cells["p_value"].idxmin()]
-        rows.append(
-            {
-                "metric": metric,
-                "cells": len(cells),
-                "covered": ((cells["ci_low"] <= 0) & (cells["ci_high"] >= 0)).mean(),
-                **worst[["p_value", "adjusted_p_value", "difference", "ci_low", "ci_high"]],
-                "disagree": int((~cells["agrees"]).sum()),
-                **worst[["n_reduced", "n_direct"]],
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-RANGES = {"largest_squared_cosine": (0, 1), "aligned_neurons": (0, math.inf)}
-
-
-def heatmap(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute the best neuron of a feature and how many are aligned with it.
-
-    Means are over the features of a kind, intervals over seeds.
-    """
-    by_feature = table.groupby(["arm", "minority", "seed", "feature"])["squared_cosine"]
-    values = {
-        "largest_squared_cosine": by_feature.max(),
-        "aligned_neurons": by_feature.agg(lambda x: (x >= 0.09).sum()),
-    }
-    rows = []
-    for quantity, value in values.items():
-        for (arm, minority), seed_means in (
-            value.groupby(["arm", "minority", "seed"]).mean().groupby(["arm", "minority"])
-        ):
-            mean, _, low, high, n = student_interval(seed_means.to_numpy(), inside=RANGES[quantity])
-            features = "minority" if minority else "majority"
-            rows.append(
-                {
-                    "arm": arm,
-                    "features": features,
-                    "quantity": quantity,
-                    "mean": mean,
-                    "ci_low": low,
-                    "ci_high": high,
-                    "n": n,
-                }
-            )
-    return pd.DataFrame(rows)
-
-
 def convergence(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute how far the dense arm has converged.
+    """Return how far dense has converged, by eps_min.
 
-    A row per eps_min has the mean excess loss after T/2, its relative change since T/4 to T/2
-    with an interval over seeds, T1, and the alignments at the end.
+    That is the mean excess loss after T/2, its change relative to that from T/4 to T/2, T1, and
+    the alignments at the end.
     """
     dense = table[table["arm"] == "dense"]
-    T = dense["step"].max()
-    wide = dense.pivot_table(
-        index=["eps_min", "sigma", "seed", "step"], columns="metric", values="value"
-    ).reset_index()
+    keys, T = ["eps_min", "sigma", "seed", "step"], dense["step"].max()
+    wide = dense.pivot_table(index=keys, columns="metric", values="value").reset_index()
     wide["excess"] = wide["loss"] - wide["loss_floor"]
     rows = []
-    for eps_min, trajectories in wide.groupby("eps_min"):
+    for eps_min, course in wide.groupby("eps_min"):
         earlier, later = (
-            trajectories[(trajectories["step"] > low) & (trajectories["step"] <= high)]
-            .groupby("seed")["excess"]
-            .mean()
-            for low, high in ((T / 4, T / 2), (T / 2, T))
+            course[course["step"].between(*span, "right")].groupby("seed")["excess"].mean()
+            for span in ((T / 4, T / 2), (T / 2, T))
         )
         mean, _, low, high, n = student_interval((later / earlier - 1).to_numpy())
-        last = trajectories[trajectories["step"] == T][
-            ["T1", "max_alignment", "majority_alignment"]
-        ].mean()
-        rows.append(
-            {
-                "eps_min": eps_min,
-                "excess_loss": later.mean(),
-                "change": mean,
-                "ci_low": low,
-                "ci_high": high,
-                **last,
-                "n": n,
-            }
-        )
+        ends = course[course["step"] == T][["T1", "max_alignment", "majority_alignment"]].mean()
+        row = {"eps_min": eps_min, "excess_loss": later.mean(), "change": mean}
+        rows.append(row | {"ci_low": low, "ci_high": high, **ends, "n": n})
     return pd.DataFrame(rows)
 
 
 def fates(grid: pd.DataFrame) -> pd.DataFrame:
-    """Compute the shares of dense replicas by the cosine of their best neuron, at each point.
+    """Return the shares of dense replicas by the cosine of their best neuron, at each point.
 
-    They are not aligned with the rare feature, learned, and pure, which is part of learned. The
-    intervals are exact (Clopper and Pearson), and have a width where all replicas agree.
+    They are not aligned with the rare feature, learned, and pure, which is part of learned.
     """
     dense = grid[grid["arm"] == "dense"]
     best = dense["max_alignment"]
@@ -134,30 +68,15 @@ def fates(grid: pd.DataFrame) -> pd.DataFrame:
         "learned": best >= HALF_LEARNED,
         "pure": best > PURE_COSINE,
     }
-    rows = []
-    for (sigma, eps_min), replicas in dense.groupby(["sigma", "eps_min"]):
-        for name, holds in fate.items():
-            values = holds[replicas.index].to_numpy(dtype=float)
-            low, high = fraction_interval(values)
-            rows.append(
-                {
-                    "sigma": sigma,
-                    "eps_min": eps_min,
-                    "fate": name,
-                    "share": values.mean(),
-                    "ci_low": low,
-                    "ci_high": high,
-                    "n": len(values),
-                }
-            )
-    return pd.DataFrame(rows)
+    dense = dense.assign(**{name: holds.astype(float) for name, holds in fate.items()})
+    table = means_by(dense, ["sigma", "eps_min"], (), shares=fate)
+    return table.rename(columns={"quantity": "fate", "mean": "share"})
 
 
 def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
     """Count the dense replicas whose best neuron has a cosine of at least 0.5, by step.
 
-    A row per study of EXPLORED, frequency and recorded step from FIRST_STEP on, at the noise that
-    the studies share.
+    The tables are those of studies of EXPLORED, at the noise that they share.
     """
     dense = [table[table["arm"] == "dense"] for table in trajectories]
     sigma = max(set.intersection(*(set(table["sigma"]) for table in dense)))
@@ -175,46 +94,29 @@ def compare_baselines(
     paper: pd.DataFrame, oversampled: pd.DataFrame, reweighted: pd.DataFrame
 ) -> pd.DataFrame:
     """Compare pruning, oversampling and re-weighting with dense at the same point and seed."""
-    keys = ["eps_min", "sigma", "seed"]
-    ways = {
-        "dense": paper[paper["arm"] == "dense"],
-        "pruned_neuron": paper[paper["arm"] == "pruned_neuron"],
-        "oversampled": oversampled,
-        "reweighted": reweighted,
-    }
-    ways = {way: rows.set_index(keys) for way, rows in ways.items()}
+    arms = {arm: paper[paper["arm"] == arm] for arm in ("dense", "pruned_neuron")}
+    ways = arms | {"oversampled": oversampled, "reweighted": reweighted}
+    ways = {way: rows.set_index(["eps_min", "sigma", "seed"]) for way, rows in ways.items()}
     common = set.intersection(*(set(rows.index) for rows in ways.values()))
     rows = []
     for way, replicas in ways.items():
         replicas = replicas[replicas.index.isin(common)].sort_index()
-        dense = ways["dense"].loc[replicas.index]
-        for (eps_min, sigma), group in replicas.groupby(["eps_min", "sigma"]):
+        for point, group in replicas.groupby(["eps_min", "sigma"]):
             learned = int((group["max_alignment"] >= HALF_LEARNED).sum())
             for metric in ("aligned_neurons", "max_alignment", "majority_alignment"):
-                change = group[metric] - dense.loc[group.index, metric]
+                change = group[metric] - ways["dense"].loc[group.index, metric]
                 mean, _, low, high, n = student_interval(change.to_numpy())
-                rows.append(
-                    {
-                        "eps_min": eps_min,
-                        "sigma": sigma,
-                        "way": way,
-                        "metric": metric,
-                        "mean": group[metric].mean(),
-                        "paired_difference": mean,
-                        "paired_ci_low": low,
-                        "paired_ci_high": high,
-                        "learned": learned,
-                        "n": n,
-                    }
-                )
-    return pd.DataFrame(rows)
+                paired = mean, low, high
+                rows.append((*point, way, metric, group[metric].mean(), *paired, learned, n))
+    paired = ["paired_difference", "paired_ci_low", "paired_ci_high"]
+    keys = ["eps_min", "sigma", "way", "metric", "mean"]
+    return pd.DataFrame(rows, columns=[*keys, *paired, "learned", "n"])
 
 
 def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
-    """Compute what dense replicas end with under the bias of the grid and the printed one.
+    """Return what dense ends with under the bias of the grid and the printed one.
 
-    Means and Student's intervals over seeds, by frequency at the noise that the studies share; the
-    share of replicas that learn the rare feature has an exact interval.
+    It is by frequency at the noise that the studies share; shares have exact intervals.
     """
     sigma = max(set.intersection(*(set(grid["sigma"]) for grid in grids)))
     rows = []
@@ -224,43 +126,25 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
         for eps_min, replicas in dense.groupby("eps_min"):
             for metric in BIAS_METRICS:
                 values = replicas[metric].to_numpy(dtype=float)
-                mean, _, low, high, n = student_interval(values)
+                mean, _, *ends, n = student_interval(values)
                 if metric in ("learned", "diverged"):
-                    low, high = fraction_interval(values)
-                rows.append(
-                    {
-                        "study": study,
-                        "eps_min": eps_min,
-                        "sigma": sigma,
-                        "metric": metric,
-                        "mean": mean,
-                        "ci_low": low,
-                        "ci_high": high,
-                        "n": n,
-                    }
-                )
-    return pd.DataFrame(rows)
-
-
-STUDIES = ("paper", "neighbour", "without_bias")
-EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
-"""Studies of the interactive page."""
-FIRST_STEP = 100
-"""First recorded step that it shows."""
+                    ends = fraction_interval(values)
+                rows.append((study, eps_min, sigma, metric, mean, *ends, n))
+    columns = ["study", "eps_min", "sigma", "metric", "mean", "ci_low", "ci_high", "n"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def compare_devices(gpu: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
     """Compare the same seeds on a GPU and on the processor, by config/devices.yaml.
 
-    A row has the means on both, their paired difference with its interval, and the number of
-    seeds, for an arm and a metric; `learned` is 1 where a neuron has the rare feature.
+    `learned` is 1 where a neuron has the rare feature.
     """
+    grids = (
+        grid.assign(learned=(grid["max_alignment"] >= HALF_LEARNED).astype(float))
+        for grid in (gpu, cpu)
+    )
+    both = pd.merge(*grids, on=["arm", "seed"], suffixes=("_gpu", "_cpu"))
     rows = []
-    keys = ["arm", "seed"]
-    both = gpu.merge(cpu, on=keys, suffixes=("_gpu", "_cpu"))
-    for device in ("gpu", "cpu"):
-        learned = both[f"max_alignment_{device}"] >= HALF_LEARNED
-        both[f"learned_{device}"] = learned.astype(float)
     for arm, runs in both.groupby("arm"):
         for metric in DEVICE_METRICS:
             on_gpu, on_cpu = runs[f"{metric}_gpu"], runs[f"{metric}_cpu"]
@@ -276,7 +160,7 @@ TABLES = {
         for study in (*STUDIES, "direct")
     },
     **{f"{study}_convergence": ((f"{study}_trajectories",), convergence) for study in STUDIES},
-    "cross_check_metrics": (("cross_check",), cross_check_metrics),
+    "cross_check_metrics": (("cross_check",), by_metric),
     "confirmation_fates": (("confirmation_grid",), fates),
     "learned_by_step": (tuple(f"{study}_trajectories" for study in EXPLORED), count_learned),
     "paper_fates": (("paper_grid",), fates),

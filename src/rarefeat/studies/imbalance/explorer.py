@@ -12,27 +12,24 @@ from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.imbalance.doc_tables import EXPLORED, count_learned
 from rarefeat.workflow.config.study import Study
-from rarefeat.workflow.run.job import Job
 
 PAGE = Path(__file__).with_suffix(".html")
 REGIME = ["share", "lambda", "N", "delay"]
 """What a point of the page is measured at, beside its frequency; N is 0 for fresh pairs."""
 
 
-def page(tables: Mapping[str, pd.DataFrame], job: Job) -> str:
+def page(tables: Mapping[str, pd.DataFrame], confirmation: Study) -> str:
     """Return the page of a run: what its study has measured."""
-    study = job.config_section("confirmation", Study)
-    counts = study_counts(count_learned(*tables.values()), {EXPLORED[0]: study})
-    return fill_template(group_by_regime(counts), study)
+    counts = study_counts(count_learned(*tables.values()), {EXPLORED[0]: confirmation})
+    return fill_template(group_by_regime(counts), confirmation)
 
 
 def study_counts(counts: pd.DataFrame, studies: Mapping[str, Study]) -> pd.DataFrame:
     """Add the regimes of the studies to their counts of runs that have learned the feature."""
     tables = []
     for name, rows in counts.groupby("study"):
-        study = studies[str(name)]
-        training = study.training
-        values = training.bias.share, training.lambda_, study.data.N, 0
+        training, data = studies[str(name)].training, studies[str(name)].data
+        values = training.bias.share, training.lambda_, data.N, 0
         tables.append(rows.assign(**dict(zip(REGIME, values, strict=True))))
     return pd.concat(tables)
 
@@ -55,23 +52,14 @@ def group_by_regime(counts: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def fill_template(
-    regimes: list[dict],
-    study: Study,
-    runs: list[dict] | None = None,
-    error: float | None = None,
+    regimes: list[dict], study: Study, runs: list[dict] | None = None, error: float | None = None
 ) -> str:
     """Return the page with its data."""
     curves = [point["course"] for regime in regimes for point in regime["points"]]
     training = study.training
+    begin = {"eps": 0.5, "share": training.bias.share, "lambda": training.lambda_}
     content = {
-        "begin": {
-            "eps": 0.5,
-            "share": training.bias.share,
-            "lambda": training.lambda_,
-            "N": study.data.N,
-            "delay": 0,
-            "T": training.T,
-        },
+        "begin": begin | {"N": study.data.N, "delay": 0, "T": training.T},
         "features": study.data.d,
         "learned": HALF_LEARNED,
         "T": training.T,
@@ -80,6 +68,5 @@ def fill_template(
         "runs": runs or [],
         "error": error,
     }
-    return PAGE.read_text(encoding="utf-8").replace(
-        "/*DATA*/null", json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
-    )
+    data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+    return PAGE.read_text(encoding="utf-8").replace("/*DATA*/null", data)

@@ -6,17 +6,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEY_WORDS, arm_name, n_of
-from rarefeat.figures.panels import (
-    ESTIMATED,
-    add_legend,
-    draw_zero_line,
-    panels,
-    plot_points,
-)
+from rarefeat.figures.panels import ESTIMATED, add_legend, draw_zero_line, panels, plot_points
 from rarefeat.figures.style import MASKED, SeriesStyle, sequential_styles
 from rarefeat.stages.tables import PAIRED
 from rarefeat.workflow.config.images import ImageArm
-from rarefeat.workflow.run.job import Job
 
 METRICS = {
     "accuracy": "accuracy",
@@ -29,7 +22,7 @@ MOST_PANELS = 3
 BALANCED = "as many images, balanced"
 
 
-def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
+def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Plot the gain of each mask over dense at the same seed, a panel for each metric.
 
     Inputs: `STUDY_longtail_summary`, or published gains. The last row is dense on balanced images,
@@ -38,8 +31,8 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     (table,) = tables.values()
     if "probe" in table:
         rows = table[table["probe"] == "balanced"]
-        label = pd.Series([ImageArm(**row).label for row in arm_keys(rows)], index=rows.index)
-        rows = rows.assign(arm=label)
+        arms = rows[list(ImageArm.model_fields)].to_dict("records")
+        rows = rows.assign(arm=[ImageArm(**arm).label for arm in arms])
     else:
         rows = table.assign(metric=table["metric"].str.removeprefix("balanced_"))
     rows = rows[rows["metric"].isin(list(METRICS))].dropna(subset="paired_difference")
@@ -69,11 +62,6 @@ def longtail(tables: Mapping[str, pd.DataFrame], job: Job) -> Figure:
     entries = {rf"$\rho$ = {rho:g}": look.without_line for rho, look in looks.items()}
     add_legend(figure, entries, note)
     return figure
-
-
-def arm_keys(rows: pd.DataFrame) -> list[dict]:
-    """Return the keys of the arm of each row."""
-    return rows[list(ImageArm.model_fields)].to_dict("records")
 
 
 def name_rows(rows: pd.DataFrame) -> list[str]:

@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 
 class PaperRow(NamedTuple):
-    """A printed row of Table 2: accuracy and Delta_20 without and with pruning, in per cent, with
-    the printed spread.
-    """
+    """A printed row of Table 2, in per cent with the printed spread, without and with pruning."""
 
     accuracy: str
     accuracy_pruned: str

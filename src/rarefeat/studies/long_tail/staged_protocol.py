@@ -45,25 +45,20 @@ from rarefeat.workflow.run.metadata import read_table_and_origin
 RECIPE = "config/cifar10_two_cores.yaml"
 FORMER = "cifar10_regime_1000"
 REGIMES = ("cifar10_strided_1000", "cifar10_strided_500")
-SCREEN, WIDTHS, CONFIRM, MILDER, BETWEEN = (
-    "cifar10_screen",
-    "cifar10_widths",
-    "cifar10_confirm",
-    "cifar10_milder",
-    "cifar10_rho50",
-)
-STAGES = dict.fromkeys(REGIMES, "regime") | {
-    SCREEN: "screen",
-    WIDTHS: "screen",
+SCREEN, WIDTHS, CONFIRM = "cifar10_screen", "cifar10_widths", "cifar10_confirm"
+MILDER, BETWEEN = "cifar10_milder", "cifar10_rho50"
+STAGES = {
+    **dict.fromkeys(REGIMES, "regime"),
+    **dict.fromkeys((SCREEN, WIDTHS), "screen"),
     CONFIRM: "confirm",
-    MILDER: "milder",
-    BETWEEN: "milder",
+    **dict.fromkeys((MILDER, BETWEEN), "milder"),
 }
 VISIBLE, AFFORDED, EFFECT = 0.02, 0.02, 0.05
 FEWEST, MOST = 5, 8
 REFERENCE_RATIO = 0.9
 ARM = list(ImageArm.model_fields)
 UPDATE = ["arm", "pruned_update"]
+GAINED = ["accuracy", "tail_less_head"]
 
 Tables = Mapping[str, pd.DataFrame]
 """The table `longtail` of each study that has one, by its name: a row for each replica."""
@@ -84,10 +79,7 @@ class ImbalanceCost(NamedTuple):
 
 
 def gap(replicas: pd.DataFrame, metric: str = "balanced_few") -> ImbalanceCost:
-    """Estimate a metric of dense after balanced less after long-tailed pretraining.
-
-    The difference is taken seed by seed.
-    """
+    """Estimate a metric of dense after balanced less long-tailed pretraining, seed by seed."""
     dense = replicas[replicas["arm"] == "dense"].pivot(index="seed", columns="split", values=metric)
     mean, _, low, high, n = student_interval((dense["balanced"] - dense["long_tailed"]).to_numpy())
     return ImbalanceCost(mean, low, high, n)
@@ -108,31 +100,26 @@ def gains(replicas: pd.DataFrame) -> pd.DataFrame:
         accuracy=table["balanced_accuracy"],
         tail_less_head=table["balanced_few"] - table["balanced_many"],
     )
-    values, keys = ["accuracy", "tail_less_head"], ["width", "seed"]
+    keys = ["width", "seed"]
     masked = table[table["arm"] != "dense"]
-    dense = (
-        table[table["arm"] == "dense"].set_index(keys).loc[pd.MultiIndex.from_frame(masked[keys])]
-    )
-    return masked[[*ARM, *keys]].assign(
-        **{name: masked[name].to_numpy() - dense[name].to_numpy() for name in values}
-    )
+    dense = table[table["arm"] == "dense"].set_index(keys)[GAINED]
+    dense = dense.loc[pd.MultiIndex.from_frame(masked[keys])]
+    return masked[[*ARM, *keys]].assign(**(masked[GAINED] - dense.to_numpy()))
+
+
+def mean_gains(screen: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean gains of each update and ratio over the class orders."""
+    return gains(screen).groupby([*UPDATE, "alpha"])[GAINED].mean().reset_index()
 
 
 def pick_ratios(screen: pd.DataFrame) -> dict[tuple[str, str], float]:
     """Pick the ratio alpha of each (arm, update) that is confirmed, from the screen."""
-    means = (
-        gains(screen)
-        .groupby([*UPDATE, "alpha"])[["accuracy", "tail_less_head"]]
-        .mean()
-        .reset_index()
-    )
     ratios = {}
-    for update, of_update in means.groupby(UPDATE):
-        afforded = of_update[of_update["accuracy"] >= -AFFORDED]
-        best = (
-            afforded["tail_less_head"].idxmax() if len(afforded) else of_update["accuracy"].idxmax()
-        )
-        ratios[update] = float(of_update.loc[best, "alpha"])
+    for update, means in mean_gains(screen).groupby(UPDATE):
+        afforded = means[means["accuracy"] >= -AFFORDED]
+        tail, accuracy = afforded["tail_less_head"], means["accuracy"]
+        best = tail.idxmax() if len(tail) else accuracy.idxmax()
+        ratios[update] = float(means.loc[best, "alpha"])
     return ratios
 
 
@@ -140,9 +127,8 @@ def milder_arms(screen: pd.DataFrame) -> list[dict[str, Any]]:
     """Return dense and the picked arms in the form of a config."""
     arms: list[dict[str, Any]] = [{"arm": "dense"}]
     for (arm, update), alpha in pick_ratios(screen).items():
-        arms.append(
-            {"arm": arm} | ({"pruned_update": update} if arm == "pruned" else {}) | {"alpha": alpha}
-        )
+        of_pruned = {"pruned_update": update} if arm == "pruned" else {}
+        arms.append({"arm": arm, **of_pruned, "alpha": alpha})
     return arms
 
 
@@ -152,7 +138,8 @@ def confirmation_arms(screen: pd.DataFrame) -> list[dict[str, Any]]:
     arms = [dense]
     for arm in masked:
         arms += [arm, arm | {"threshold": "random"}]
-        arms += [arm | {"alpha": REFERENCE_RATIO}] if arm["alpha"] != REFERENCE_RATIO else []
+        if arm["alpha"] != REFERENCE_RATIO:
+            arms.append(arm | {"alpha": REFERENCE_RATIO})
     return arms
 
 
@@ -172,11 +159,7 @@ class NextRun(NamedTuple):
 
 
 def next_run(tables: Tables) -> NextRun | None:
-    """Return the run that comes next; None once everything is there.
-
-    The confirmation goes on class order by class order, so that each of its tables holds whole
-    pairs.
-    """
+    """Return the run that comes next, of whole class orders; None once everything is there."""
     taken = choose_regime(tables)
     if not taken:
         return NextRun(next(name for name in REGIMES if name not in tables))

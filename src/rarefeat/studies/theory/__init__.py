@@ -1,4 +1,1 @@
-"""The theory of the core paper as measured claims.
-
-Its stages, its laws, and the assumption of its pruning theorem.
-"""
+"""Studies on which claims of the theory are measured."""

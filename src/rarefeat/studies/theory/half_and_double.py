@@ -6,21 +6,15 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from rarefeat.statistics import fraction_interval
-from rarefeat.studies.theory.config import Theory
-from rarefeat.studies.theory.tables import HALF_AND_DOUBLE
-from rarefeat.workflow.files.schema import validate_sorted
-from rarefeat.workflow.run.job import Job
+from rarefeat.studies.theory.declaration import HALF_AND_DOUBLE, Theory
 
 
-def half_and_double(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFrame:
+def half_and_double(tables: Mapping[str, pd.DataFrame], theory: Theory) -> pd.DataFrame:
     """Return the share that learns the rare feature under each setting, beside that of the study.
 
     Replicas of one seed have the same draws, so that a change is tested by the seeds on which two
     settings disagree (McNemar's exact test).
-
-    Config: `theory`.
     """
-    theory = job.config_section("theory", Theory)
     base, *varied = (find_learners(table) for table in tables.values())
     names = [name for name in theory.every_study() if name not in theory.studies]
     settings = [("", 1.0), *((key.rpartition(".")[2], f) for key, f in theory.settings())]
@@ -32,22 +26,11 @@ def half_and_double(tables: Mapping[str, pd.DataFrame], job: Job) -> pd.DataFram
             low, high = fraction_interval(by_seed.to_numpy())
             change = (by_seed - base[eps_min]).dropna()
             more, fewer = int((change > 0).sum()), int((change < 0).sum())
-            rows.append(
-                {
-                    "setting": setting[0],
-                    "factor": setting[1],
-                    "value": value,
-                    "eps_min": eps_min,
-                    "learned_share": by_seed.mean(),
-                    "ci_low": low,
-                    "ci_high": high,
-                    "n": len(by_seed),
-                    "more": more,
-                    "fewer": fewer,
-                    "p_value": binomtest(more, more + fewer).pvalue if more + fewer else 1.0,
-                }
-            )
-    return validate_sorted(HALF_AND_DOUBLE, pd.DataFrame(rows))
+            p_value = binomtest(more, more + fewer).pvalue if more + fewer else 1.0
+            share = by_seed.mean(), low, high, len(by_seed)
+            rows.append((*setting, value, eps_min, *share, more, fewer, p_value))
+    table = pd.DataFrame(rows, columns=list(HALF_AND_DOUBLE.columns))
+    return table.sort_values(list(HALF_AND_DOUBLE.keys), ignore_index=True)
 
 
 def find_learners(milestones: pd.DataFrame) -> dict[float, pd.Series]:

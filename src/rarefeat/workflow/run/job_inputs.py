@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+USER_FILES = ("contents", "lists")
+"""Hashes of a user's images and of lists of them, which a job is told beside its settings."""
+
+
 class CellFile(NamedTuple):
     """The file of one cell and seed block."""
 
@@ -84,10 +88,9 @@ class JobInputs(dict[str, pd.DataFrame]):
         job, function = self.job, self.job.files[folder]
         stage = find_stage(function)
         path = self.results / stage.path(folder, job.study, job.cell_object, job.seeds)
-        names = (
-            (read_job_metadata(path) or {}).get("config") if stage.job_config else stage.settings
-        )
-        config = {name: job.config[name] for name in names or job.config if name in job.config}
+        told = (read_job_metadata(path) or {}).get("config") or {}
+        names = [*stage.settings, *(name for name in USER_FILES if name in told)]
+        config = {name: job.config[name] for name in names if name in job.config}
         says = {"study": job.study, "config": config, "code": module_hashes(*stage.lineage)}
         return CellFile(
             job.cell_object, job.seed_list, path, says | stage.identify(job.cell_object, job.seeds)

@@ -1,8 +1,10 @@
 """Granularity sweep on photographs: residual networks, one replica after the other.
 
-Trainings continue from checkpoints. Purposes of the random streams, in the namespace `draws`: those
-of `images.network.make_encoder`, and with the prefix pretraining or superclasses those of
-`images.trainer.TrainingRun`, views STEP and head.
+Trainings continue from checkpoints. Features for clusters are of one SimCLR network (Chen et al.
+2020) for all replicas, which no label affects. Purposes of the random streams, in the namespace of
+the study's name: those of `images.network.make_encoder`, and with the prefix pretraining or
+superclasses those of `images.trainer.TrainingRun`, views STEP and head.
+Axes: N images, B images of a batch, G classes, H and W pixels, p features.
 """
 
 import math
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -18,6 +21,8 @@ from rarefeat.errors import RarefeatError
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
 from rarefeat.images.input_hashes import check_unchanged
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
+from rarefeat.images.pretrain import ProbeData, pretrain_images
+from rarefeat.images.splits import few_shot
 from rarefeat.images.trainer import (
     TrainingRun,
     identity_of,
@@ -28,17 +33,31 @@ from rarefeat.images.trainer import (
     train,
 )
 from rarefeat.model.randomness import generator
-from rarefeat.studies.fine_labels.config import LabelScheme, ResNetSettings, SGDSettings
+from rarefeat.studies.fine_labels.granularity.config import (
+    LabelScheme,
+    ResNetSettings,
+    SelfSupervised,
+    SGDSettings,
+)
 from rarefeat.studies.fine_labels.granularity.label_schemes import (
     Levels,
     at_level,
     classes_of,
+    learning_rate,
     read_levels,
+    shift_images,
 )
-from rarefeat.studies.fine_labels.granularity.training import learning_rate, shift_images
-from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.config.images import ImageArm, ImageData
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import CellFile, JobInputs
+
+Images = UInt8[Tensor, "N 3 H W"]
+SEED = 0
+"""Seed of the features: the clusters of every replica are of the same, as the paper's are of one
+CLIP network."""
+DENSE = ImageArm(arm="dense")
+FEW = 5
+"""Images of a class for the probe that is recorded over the training of the features."""
 
 
 class Classifier(nn.Module):
@@ -56,40 +75,28 @@ class Classifier(nn.Module):
     @property
     def trained(self) -> dict[str, nn.Parameter]:
         """Trained weights by name: all but those of the head of the encoder, which is not used."""
-        return {
-            name: weight
-            for name, weight in self.named_parameters()
-            if not name.startswith("encoder.head")
-        }
+        weights = self.named_parameters()
+        return {name: x for name, x in weights if not name.startswith("encoder.head")}
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Compute scores (B, classes) of images (B, 3, H, W) in [0, 1]."""
+    def forward(self, images: Float[Tensor, "B 3 H W"]) -> Float[Tensor, "B G"]:
+        """Compute scores of images in [0, 1]."""
         return self.head(self.encoder.features(images))
 
 
 def fit(
-    model: Classifier,
-    images: Tensor,
-    targets: Tensor,
-    training: ResNetSettings,
-    descent: SGDSettings,
-    run: TrainingRun,
-    epochs: list[int],
-) -> None:
-    """Train a model, from its checkpoint if there is one.
-
-    images (N, 3, H, W), targets (N,).
-    """
+    model: Classifier, images: Images, targets: Int[Tensor, " N"], training: ResNetSettings,
+    descent: SGDSettings, run: TrainingRun, epochs: list[int],
+) -> None:  # fmt: skip
+    """Train a model, from its checkpoint if there is one; keep its weights after some epochs."""
     device = next(model.parameters()).device
     weights = model.trained
     options = {"lr": descent.lr, "momentum": descent.momentum, "weight_decay": descent.weight_decay}
     optimiser = torch.optim.SGD(weights.values(), **options)
+    low = training.precision == "bfloat16"
 
     def loss_of(rows: Tensor, step: int) -> Tensor:
         views = views_of(images[rows].to(device), training, run.stream(f"views {step}"))
-        with torch.autocast(
-            device.type, dtype=torch.bfloat16, enabled=training.precision == "bfloat16"
-        ):
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=low):
             scores = model(views)
         return functional.cross_entropy(scores.float(), targets[rows].to(device))
 
@@ -104,11 +111,10 @@ def fit(
     train(run, weights, optimiser, sizes, rate_of, loss_of, {}, end=end)
 
 
-def views_of(images: Tensor, training: ResNetSettings, stream: torch.Generator) -> Tensor:
-    """Shift and flip training images.
-
-    images (B, 3, H, W) -> (B, 3, H, W).
-    """
+def views_of(
+    images: UInt8[Tensor, "B 3 H W"], training: ResNetSettings, stream: torch.Generator
+) -> Float[Tensor, "B 3 H W"]:
+    """Shift and flip training images."""
     x = shift_images(images[None], training.shift, [stream])[0].float() / 255
     flip = torch.rand(len(x), 1, 1, 1, generator=stream) < training.flip
     x = torch.where(flip.to(x.device), x.flip(-1), x)
@@ -118,19 +124,16 @@ def views_of(images: Tensor, training: ResNetSettings, stream: torch.Generator) 
 class SweepImages(NamedTuple):
     """Images of a sweep with their superclasses."""
 
-    train: Tensor
-    labels: Tensor
+    train: Images
+    labels: Int[Tensor, " N"]
     """Labels of the data set."""
-    superclass: Tensor
-    test: Tensor
-    test_superclass: Tensor
+    superclass: Int[Tensor, " N"]
+    test: Images
+    test_superclass: Int[Tensor, " N"]
 
 
 def error_rate(model: Classifier, images: SweepImages) -> float:
-    """Compute the fraction of validation images with a wrong superclass.
-
-    The statistics of the normalisation layers are those of the training images.
-    """
+    """Compute the fraction of wrong superclasses, with norms calibrated on training images."""
     calibrate(model.encoder, images.train)
     features, _ = extract(model.encoder, images.test)
     with torch.no_grad():
@@ -148,36 +151,24 @@ def probe_error_rate(model: Classifier, images: SweepImages, l2: float) -> float
 
 
 def iter_replica_rows(
-    images: SweepImages,
-    classes: Tensor,
-    scheme: LabelScheme,
-    training: ResNetSettings,
-    seed: int,
-    draws: str,
-    folder: Path,
-    identity: Tensor,
-) -> Iterator[dict]:
-    """Train one replica; yield its rows, as `digits.error_rows`.
-
-    classes (N,).
-    """
+    images: SweepImages, classes: Int[Tensor, " N"], scheme: LabelScheme, training: ResNetSettings,
+    seed: int, draws: str, folder: Path, identity: UInt8[Tensor, "32"],
+) -> Iterator[dict]:  # fmt: skip
+    """Train one replica; yield its rows, as `digits.error_rows`."""
     G, superclasses = int(classes.max()) + 1, int(images.superclass.max()) + 1
-    device = images.train.device
 
     def make_model(n_classes: int, purpose: str) -> Classifier:
         encoder = make_encoder(training.network, 1, draws, seed)
         model = Classifier(encoder, n_classes, generator(draws, seed, f"{purpose} head"))
-        return model.to(device, memory_format=torch.channels_last)
+        return model.to(images.train.device, memory_format=torch.channels_last)
 
     def make_run(purpose: str, name: str) -> TrainingRun:
-        path = folder / f"{name}.seed={seed}.safetensors"
-        return TrainingRun(
-            draws, seed, path, identity, training.checkpoint_minutes, str(path), f"{purpose} "
-        )
+        path, minutes = folder / f"{name}.seed={seed}.safetensors", training.checkpoint_minutes
+        return TrainingRun(draws, seed, path, identity, minutes, str(path), f"{purpose} ")
 
     first = make_run("pretraining", "pretraining")
     pretrained = make_model(G, "pretraining")
-    descent = training.pretraining
+    descent, tuning = training.pretraining, training.finetuning
     fit(pretrained, images.train, classes, training, descent, first, training.checkpoints)
     for epoch in training.checkpoints:
         load_weights(pretrained.trained, load(first, first.epoch_path(epoch), pretrained.trained))
@@ -187,7 +178,7 @@ def iter_replica_rows(
         tuned = make_model(superclasses, "superclasses")
         tuned.encoder.load_state_dict(pretrained.encoder.state_dict())
         second = make_run("superclasses", f"superclasses.{epoch}")
-        fit(tuned, images.train, images.superclass, training, training.finetuning, second, [])
+        fit(tuned, images.train, images.superclass, training, tuning, second, [])
         errors["finetuned"] = error_rate(tuned, images)
         for readout, error in errors.items():
             if not math.isfinite(error):
@@ -207,46 +198,53 @@ def read_images(file: CellFile, levels: Levels, superclass: str, device: str) ->
     return SweepImages(*(x.to(device) for x in (train, labels, truth, test, test_truth)))
 
 
-def sweep_photographs(inputs: JobInputs, job: Job) -> list[dict]:
-    """Return the errors of one coarse task and kind of labels.
+def represent_photographs(
+    inputs: JobInputs, job: Job, training: ResNetSettings, features: SelfSupervised
+) -> dict[str, Float[Tensor, "N p"]]:
+    """Return the features of the training images of a sweep."""
+    study, own = job.study, features.training
+    prepare(own.threads, own.device, "features.training.device")
+    names = "train", "train_labels", "test", "test_labels"
+    images, labels, test, test_labels = (
+        tensor.to(own.device) for tensor in inputs.file("images").tensors(*names)
+    )
+    few = few_shot(labels.cpu(), min(FEW, int(torch.bincount(labels).min())), study, SEED)
+    probe_data = ProbeData(images, labels, images[few], labels[few], test, test_labels)
+    sections = DENSE, training.network, features.augmentation, own
+    path = inputs.checkpoints / "features.safetensors"
+    identity = identity_of(job.stage, probe_data, study, SEED, *sections)
+    label = f"features of {study}"
+    run = TrainingRun(study, SEED, path, identity, own.checkpoint_minutes, label)
+    encoder, _ = pretrain_images(run, images, probe_data, *sections)
+    inputs.afterwards.append(run.delete_files)
+    return {"features": extract(encoder, images)[0].cpu()}
 
-    Inputs: `images` of the study, and its `features` for clusters. Config: `data`, `training`,
-    `labels`, `levels`, `superclass`; `features` for clusters, `candidates` for rebalanced ones.
-    """
-    training = job.config_section("training", ResNetSettings)
-    scheme = job.config_section("labels", LabelScheme)
-    superclass = job.config_section("superclass", str)
+
+def sweep_photographs(
+    inputs: JobInputs, cell: dict, seeds: list[int], job: Job, data: ImageData,
+    training: ResNetSettings, levels: dict[str, list[int]] | str, candidates: list[int],
+) -> list[dict]:  # fmt: skip
+    """Return the errors of one coarse task and kind of labels."""
+    study, superclass, scheme = job.study, cell["superclass"], LabelScheme.named(cell["labels"])
     prepare(training.threads, training.device)
-    hierarchy = job.config_section("levels", dict[str, list[int]] | str)
-    folder = job.config_section("data", ImageData).folder
-    levels = read_levels(hierarchy, folder)
-    check_unchanged(job, "hierarchy", [("levels", f"{folder}/{hierarchy}")])
-    images = read_images(inputs.file("images"), levels, superclass, training.device)
+    hierarchy, folder = read_levels(levels, data.folder), inputs.checkpoints
+    check_unchanged(job, "hierarchy", [("levels", f"{data.folder}/{levels}")])
+    images = read_images(inputs.file("images"), hierarchy, superclass, training.device)
     features = inputs.file("features").tensors("features")[0] if scheme.clustered else None
-    candidates = job.config_section("candidates", list[int]) if "candidates" in job.config else None
     rows = []
-    for seed in job.seed_list:
+    for seed in seeds:
         labels, truth = images.labels.cpu(), images.superclass.cpu()
-        classes = classes_of(scheme, labels, truth, levels, features, job.study, seed, candidates)
+        classes = classes_of(scheme, labels, truth, hierarchy, features, study, seed, candidates)
         trained_on = images.train, classes, images.superclass
-        identity = identity_of(
-            job.stage, trained_on, training, job.study, superclass, scheme.label, seed
-        )
-        rows += iter_replica_rows(
-            images,
-            classes.to(training.device),
-            scheme,
-            training,
-            seed,
-            job.study,
-            inputs.checkpoints,
-            identity,
-        )
+        settings = training, study, superclass, scheme.label, seed
+        identity = identity_of(job.stage, trained_on, *settings)
+        classes = classes.to(training.device)
+        rows += iter_replica_rows(images, classes, scheme, training, seed, study, folder, identity)
 
     def delete_checkpoints() -> None:
-        for seed in job.seed_list:
-            for path in inputs.checkpoints.glob(f"*.seed={seed}.*safetensors"):
+        for seed in seeds:
+            for path in folder.glob(f"*.seed={seed}.*safetensors"):
                 path.unlink()
 
     inputs.afterwards.append(delete_checkpoints)
-    return [{**job.cell, **row} for row in rows]
+    return [{**cell, **row} for row in rows]

@@ -1,0 +1,75 @@
+"""The published tables of imbalance, from planted ones."""
+
+import itertools
+
+import pandas as pd
+import pytest
+
+from rarefeat.studies.imbalance.doc_tables import (
+    DEVICE_METRICS,
+    compare_baselines,
+    compare_devices,
+    fates,
+)
+
+
+def grid(seeds: range, **arms: float) -> pd.DataFrame:
+    """Grid table of arms with a largest cosine each, which rises with the seed."""
+    rows = [
+        {
+            "eps_min": eps_min,
+            "sigma": 0.05,
+            "arm": arm,
+            "seed": seed,
+            "max_alignment": cosine + 0.01 * seed,
+            "aligned_neurons": 2.0,
+            "majority_alignment": 0.9,
+        }
+        for (arm, cosine), eps_min, seed in itertools.product(arms.items(), (0.1, 0.5), seeds)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_baselines_are_paired_over_common_seeds():
+    paper = grid(range(10), dense=0.2, pruned_neuron=0.1)
+    table = compare_baselines(paper, grid(range(5), dense=0.89), grid(range(2, 6), dense=0.3))
+    assert set(table["n"]) == {3}
+    rows = table[(table["metric"] == "max_alignment") & (table["eps_min"] == 0.1)].set_index("way")
+    changes = {"dense": 0.0, "pruned_neuron": -0.1, "oversampled": 0.69, "reweighted": 0.1}
+    assert rows["paired_difference"].to_dict() == pytest.approx(changes)
+    assert rows["learned"].to_dict() == changes | dict.fromkeys(changes, 0) | {"oversampled": 3}
+
+
+def test_devices_are_compared_seed_by_seed():
+    values = dict.fromkeys(DEVICE_METRICS[1:], 0.4)
+    cpu = pd.DataFrame([{"arm": "dense", "seed": seed, **values} for seed in range(5)])
+    gpu = cpu.iloc[::-1].copy()
+    gpu.loc[gpu["seed"] == 3, "max_alignment"] = 0.9
+    table = compare_devices(gpu, cpu).set_index("metric")
+    assert table.loc["learned", ["gpu", "cpu", "difference"]].tolist() == pytest.approx(
+        [0.2, 0, 0.2]
+    )
+    assert table.loc["max_alignment", "difference"] == pytest.approx(0.1)
+    assert table.loc["final_loss", ["ci_low", "ci_high"]].tolist() == [0, 0]
+
+
+def test_fates_have_exact_intervals():
+    """Check shares at the thresholds, and that agreement of all is no certainty."""
+    best = [0.1, 0.3, 0.5, 0.9, 0.95]
+    grid = pd.DataFrame(
+        {
+            "sigma": 0.05,
+            "eps_min": [0.2] * 5 + [1.0] * 5,
+            "arm": "dense",
+            "max_alignment": best + [0.99] * 5,
+        }
+    )
+    found = fates(pd.concat([grid, grid.assign(arm="pruned_neuron", max_alignment=0.0)])).set_index(
+        ["eps_min", "fate"]
+    )
+    shares = {"unaligned": [0.2, 0], "learned": [0.6, 1], "pure": [0.2, 1]}
+    assert {name: found["share"].xs(name, level="fate").to_list() for name in shares} == shares
+    assert set(found["n"]) == {5}
+    # Five of five: the exact interval begins at (0.05 / 2)^(1/5).
+    assert found.loc[(1.0, "learned"), "ci_low"] == pytest.approx(0.025**0.2)
+    assert found.loc[(1.0, "learned"), "ci_high"] == 1
