@@ -163,6 +163,16 @@ def test_alignment_metrics_are_per_replica():
 # Overlap of a mask with the minority's neurons
 
 
+@pytest.mark.parametrize(
+    ("neurons", "minority", "overlap"),
+    [([0, 1], 1, 0.5), ([1], 1, 1.0), ([0, 2, 4], 1, 0.0), ([0, 1, 2, 4], 2, 0.5)],
+)
+def test_overlap_of_neuron_mask_by_hand(neurons, minority, overlap):
+    """With two minority features, the mixture is aligned with one of them."""
+    mask = torch.isin(torch.arange(5), torch.tensor(neurons))[None]
+    assert minority_overlap(mask, *hand_made(), minority).item() == overlap
+
+
 def test_overlap_of_empty_mask_is_nan_per_replica():
     weights, M = (part.repeat(2, 1, 1) for part in hand_made())
     for shape in ((2, 5), (2, 5, 5)):
