@@ -1,7 +1,4 @@
-"""Small helpers of the unit tests: configs in one line.
-
-The draws of a step through the public functions.
-"""
+"""Small helpers of the unit tests: configs in one line, and the draws of a step."""
 
 import itertools
 import signal
@@ -115,10 +112,7 @@ def seeded(seed: int) -> torch.Generator:
 
 
 def some_damage(content: bytes, flips: int) -> Iterator[bytes]:
-    """A file's content with a bit turned over at places spread over it.
-
-    Cut off at some of them; the ends among them.
-    """
+    """A file's content with a bit turned over at places spread over it, or cut off there."""
     for i in range(flips):
         at = i * (len(content) - 1) // (flips - 1)
         damaged = bytearray(content)
@@ -129,32 +123,14 @@ def some_damage(content: bytes, flips: int) -> Iterator[bytes]:
 
 
 def tiny_data(**changes) -> Data:
-    base = {
-        "d": 4,
-        "d1": 12,
-        "L": 3,
-        "C": 6.0,
-        "minority": [1.0],
-        "N": 24,
-        "probe_pairs": 30,
-        "test_pairs": 40,
-    }
-    return Data(**base | changes)
+    base = {"d": 4, "d1": 12, "L": 3, "C": 6.0, "minority": [1.0], "N": 24}
+    return Data(**base | {"probe_pairs": 30, "test_pairs": 40} | changes)
 
 
 def tiny_training(**changes) -> Training:
     bias = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": 1} | changes.pop("bias", {})
-    base = {
-        "m": 8,
-        "K": 6,
-        "tau": 0.7,
-        "eta": 0.3,
-        "lambda": 0.05,
-        "sigma_0": 0.5,
-        "T": 1,
-        "history": False,
-    }
-    return Training(**base | changes, bias=bias)
+    base = {"m": 8, "K": 6, "tau": 0.7, "eta": 0.3, "lambda": 0.05, "sigma_0": 0.5, "T": 1}
+    return Training(**base | {"history": False} | changes, bias=bias)
 
 
 SMALL_DATA = tiny_data(d=9, d1=60, L=4, C=2.0, N=100, probe_pairs=50, test_pairs=100)
@@ -162,14 +138,8 @@ SMALL_DATA = tiny_data(d=9, d1=60, L=4, C=2.0, N=100, probe_pairs=50, test_pairs
 
 def small_training(**changes) -> Training:
     """Of twelve neurons and eight steps, with a bias from the third on."""
-    base = {
-        "m": 12,
-        "K": 32,
-        "tau": 1.0,
-        "sigma_0": 0.1,
-        "T": 8,
-        "bias": {"T1": min(3, changes.get("T", 8))},
-    }
+    bias = {"T1": min(3, changes.get("T", 8))}
+    base = {"m": 12, "K": 32, "tau": 1.0, "sigma_0": 0.1, "T": 8, "bias": bias}
     return tiny_training(**base | changes)
 
 
@@ -267,10 +237,7 @@ def write_encoders(
 
 
 def run_chain(results: Path, name: str, study: Study, cell: Cell, block: str) -> dict[str, Path]:
-    """The command lines of the chain for a cell and block of a study.
-
-    -> its files, by their folder.
-    """
+    """Run the chain for a cell and block of a study -> its files, by their folder."""
     stages = (SYNTHESISE, PRETRAIN, PROBE)
     return {
         folder: path
@@ -297,32 +264,18 @@ def run_cell(
 
 
 def train_study(results: Path, name: str, study: Study) -> list[dict]:
-    """Train every cell and block of a study and write the encoders.
-
-    -> the rows of the trajectories.
-    """
+    """Train every cell and block of a study and write the encoders -> rows of the trajectories."""
     rows = []
     for cell in study.cells():
         for block, seeds in study.blocks().items():
             latents = synthesise(study.draws, study.data, cell["eps_min"], seeds)["train"]
-            at = (
-                study.draws,
-                study.simulator,
-                study.data,
-                study.training,
-                cell.trained,
-                cell["sigma"],
-                seeds,
-            )
-            encoders, trajectory = pretrain(*at, latents)
+            config = study.draws, study.simulator, study.data, study.training
+            encoders, trajectory = pretrain(*config, cell.trained, cell["sigma"], seeds, latents)
             parts = {
-                f"{label}/{part}": x
+                f"{label}/{part}": x.clone()  # arms share what none of them changes
                 for label, encoder in encoders.items()
                 for part, x in encoder._asdict().items()
             }
-            parts = {
-                part: x.clone() for part, x in parts.items()
-            }  # arms share what none of them changes
             write_encoders(results, name, study, cell, block, parts)
             rows += [{**row, **cell.values} for row in trajectory]
     return rows

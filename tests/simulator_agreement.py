@@ -63,24 +63,15 @@ class Case(NamedTuple):
 
 
 HALF = Arm(arm="pruned_neuron", alpha=0.5)
+QUARTER = Arm(arm="pruned_neuron", alpha=0.25)
+STRAIGHT_THROUGH = HALF.model_copy(update={"pruned_update": "straight_through"})
 CASES = {
     "dense, no bias": Case(4, 5, 3, 8, 40, 0.15),
     "dense, bias": Case(5, 4, 4, 16, 60, 0.12, share=0.2, eps_min=0.2),
     "dense, large bias": Case(4, 5, 2, 12, 100, 0.1, share=0.5, tau=1.5),
     "half the neurons pruned, bias": Case(4, 6, 2, 6, 50, 0.2, HALF, share=0.2),
-    "a quarter pruned, no bias": Case(
-        9, 4, 3, 8, 60, 0.1, Arm(arm="pruned_neuron", alpha=0.25), eps_min=1.0, C=6.0
-    ),
-    "straight through": Case(
-        4,
-        5,
-        3,
-        8,
-        40,
-        0.15,
-        HALF.model_copy(update={"pruned_update": "straight_through"}),
-        share=0.15,
-    ),
+    "a quarter pruned, no bias": Case(9, 4, 3, 8, 60, 0.1, QUARTER, eps_min=1.0, C=6.0),
+    "straight through": Case(4, 5, 3, 8, 40, 0.15, STRAIGHT_THROUGH, share=0.15),
     "oracle, bias": Case(4, 5, 3, 8, 40, 0.15, Arm(arm="oracle_all"), share=0.15),
     "one token": Case(4, 4, 1, 8, 30, 0.2, share=0.15, tau=0.2),
     "large d1": Case(4, 4, 4, 8, 500, 0.05, share=0.15),
@@ -196,15 +187,7 @@ class Exact(ReducedSimulator):
     def draw_complement(self, generators: Generators) -> Generators:
         return generators
 
-    def descend(
-        self,
-        weights: Tensor,
-        coefficients: Tensor,
-        attended: Tensor,
-        decay: float,
-        generators: Generators,
-        scale: float = 1.0,
-    ) -> Tensor:
+    def descend(self, weights, coefficients, attended, decay, generators, scale=1.0):
         descent = scale * coefficients
         descended = decay * weights + matmul(
             descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2)
@@ -240,38 +223,16 @@ class AttentionForgotten(ReducedSimulator):
         self.raw = x[..., self.p :].clone()
         return x
 
-    def descend(
-        self,
-        weights: Tensor,
-        coefficients: Tensor,
-        attended: Tensor,
-        decay: float,
-        beyond: Tensor,
-        scale: float = 1.0,
-    ) -> Tensor:
+    def descend(self, weights, coefficients, attended, decay, beyond, scale=1.0):
         raw = self.raw[:, : attended.shape[1]].expand(len(attended), -1, -1, -1)
-        return super().descend(
-            weights,
-            coefficients,
-            torch.cat([attended[..., : self.p], raw], -1),
-            decay,
-            beyond,
-            scale,
-        )
+        attended = torch.cat([attended[..., : self.p], raw], -1)
+        return super().descend(weights, coefficients, attended, decay, beyond, scale)
 
 
 class DecayOfFeaturesAlone(ReducedSimulator):
     """eta lambda acts on A and not on F."""
 
-    def descend(
-        self,
-        weights: Tensor,
-        coefficients: Tensor,
-        attended: Tensor,
-        decay: float,
-        beyond: Tensor,
-        scale: float = 1.0,
-    ) -> Tensor:
+    def descend(self, weights, coefficients, attended, decay, beyond, scale=1.0):
         kept = torch.cat([weights[..., : self.d], weights[..., self.d :] / decay], -1)
         return super().descend(kept, coefficients, attended, decay, beyond, scale)
 
@@ -287,15 +248,7 @@ class NothingBeyond(ReducedSimulator):
 class ParallelSamples(ReducedSimulator):
     """The remainders of all samples lie in one frame, so that their rows add up."""
 
-    def descend(
-        self,
-        weights: Tensor,
-        coefficients: Tensor,
-        attended: Tensor,
-        decay: float,
-        beyond: Tensor,
-        scale: float = 1.0,
-    ) -> Tensor:
+    def descend(self, weights, coefficients, attended, decay, beyond, scale=1.0):
         descent = scale * coefficients
         total = matmul(attended[..., self.p :].mT, descent).sum(1)
         descended = decay * weights + matmul(
@@ -329,6 +282,11 @@ def lift(weights: Tensor, d: int, d1: int, generators: Generators) -> tuple[Tens
     return matmul(weights, frames.mT), frames[..., :d].contiguous()
 
 
+def at_once(*parts: Tensor) -> list[Tensor]:
+    """Repeat tensors of one replica for all that are drawn at once."""
+    return [part.expand(AT_ONCE, *part.shape[1:]) for part in parts]
+
+
 class Sample(NamedTuple):
     values: Tensor
     """Entries of A' and the lower triangle of C', (R, entries)."""
@@ -347,9 +305,7 @@ def sample(kind: type[Simulator], case: Case, start: State, replicas: int, seed:
         else:
             simulator = kind(case.d, case.d1, case.m, AT_ONCE)
         # One generator serves the replicas of a block in turn.
-        several = (
-            part.expand(AT_ONCE, *part.shape[1:]) for part in (weights, start.bias, start.latents)
-        )
+        several = at_once(weights, start.bias, start.latents)
         step = one_step(simulator, *several, case, [g] * AT_ONCE, [g] * AT_ONCE)
         values.append(entries(step.weights, simulator.dictionary))
         if has_excess(simulator):
@@ -373,21 +329,16 @@ def sample_given_tokens(
     values, in_full = [], []
     full = DirectSimulator(torch.eye(case.d1, case.d).expand(AT_ONCE, -1, -1), case.m)
     weights = pad(start.weights, (0, case.d1 - simulator.p))
-    shared = start.bias, start.latents
+    shared, several_g = (start.bias, start.latents), [g] * AT_ONCE
     for _ in range(replicas // AT_ONCE):
-        several = (
-            part.expand(AT_ONCE, *part.shape[1:])
-            for part in (start.weights, step.descent, attended)
-        )
+        several = at_once(start.weights, step.descent, attended)
         descended = simulator.descend(
-            *several, 1 - case.eta * case.lambda_, simulator.draw_complement([g] * AT_ONCE)
+            *several, 1 - case.eta * case.lambda_, simulator.draw_complement(several_g)
         )
         values.append(entries(descended, simulator.dictionary.expand(AT_ONCE, -1, -1)))
-        everywhere = lifted(tokens, case.d1, simulator.p, [g] * AT_ONCE)
-        several = (part.expand(AT_ONCE, *part.shape[1:]) for part in (weights, *shared))
-        direct = one_step(
-            GivenTokens(full, everywhere), *several, case, [g] * AT_ONCE, [g] * AT_ONCE
-        )
+        everywhere = lifted(tokens, case.d1, simulator.p, several_g)
+        several = at_once(weights, *shared)
+        direct = one_step(GivenTokens(full, everywhere), *several, case, several_g, several_g)
         in_full.append(entries(direct.weights, full.dictionary))
     known_excess = (
         moments_of_complement(excess(step, simulator), case, values[0].shape[1])

@@ -1,5 +1,7 @@
 """Tables with planted values for tests of figures: real columns, any size, quickly made."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 
@@ -34,31 +36,20 @@ def grid(
 ) -> pd.DataFrame:
     """Return a grid table."""
     rows = []
-    for eps_min in eps_mins:
-        for sigma in sigmas:
-            # Arms share the noise of a seed, as with common random numbers.
-            seed_noise = np.random.default_rng(
-                [draw, round(eps_min * 1000), round(sigma * 1000)]
-            ).normal(size=(seeds, len(METRICS)))
-            for index, arm in enumerate(arms):
-                arm_noise = np.random.default_rng(
-                    [draw, index, round(eps_min * 1000), round(sigma * 1000)]
-                ).normal(size=seed_noise.shape)
-                fraction = learned(eps_min, sigma, arm)
-                for seed in range(seeds):
-                    row = {
-                        "eps_min": eps_min,
-                        "sigma": sigma,
-                        "nsr": sigma**2 * d1,
-                        "arm": arm,
-                        "seed": 100 + seed,
-                        **ARM,
-                    }
-                    for column, (metric, (low, high)) in enumerate(METRICS.items()):
-                        noise = seed_noise[seed, column] + 0.3 * arm_noise[seed, column]
-                        value = low + (high - low) * fraction + 0.12 * abs(high - low) * noise
-                        row[metric] = np.clip(value, *RANGE.get(metric, (0, 1)))
-                    rows.append(row)
+    for eps_min, sigma in itertools.product(eps_mins, sigmas):
+        place = round(eps_min * 1000), round(sigma * 1000)
+        # Arms share the noise of a seed, as with common random numbers.
+        shared = np.random.default_rng([draw, *place]).normal(size=(seeds, len(METRICS)))
+        for index, arm in enumerate(arms):
+            own = np.random.default_rng([draw, index, *place]).normal(size=shared.shape)
+            fraction = learned(eps_min, sigma, arm)
+            for seed, noise in enumerate(shared + 0.3 * own):
+                row = {"eps_min": eps_min, "sigma": sigma, "nsr": sigma**2 * d1, "arm": arm,
+                       "seed": 100 + seed, **ARM}  # fmt: skip
+                for (metric, (low, high)), error in zip(METRICS.items(), noise, strict=True):
+                    value = low + (high - low) * fraction + 0.12 * abs(high - low) * error
+                    row[metric] = np.clip(value, *RANGE.get(metric, (0, 1)))
+                rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -135,87 +126,49 @@ def augmentation(studies, seeds=20, labels=(64, 256, 1024), draw=0) -> dict[str,
     centres = {"singletons": 40, "covered_features": 0.96, "features_per_neuron": 1.4,
                "activity": 0.1, "noise_cosine": 0.3,
                "noise_left": 0.4}  # fmt: skip
+    ends = {"share_features": 0.9, "share_colour": 0.6, "bias_share": 0.1}
+    gains = {"dense": 0, "pruned_neuron": 0.01, "oracle_all": -0.03}
     final, course, neurons = [], [], []
     steps = np.unique(np.round(np.geomspace(1, 1000, 25)).astype(int))
+
+    def measured(keys, metric, value, encoder="trained", labels=0):
+        row = keys | {"encoder": encoder, "labels": labels}
+        final.append(row | {"metric": metric, "value": value})
+
     for index, study in enumerate(studies):
+        reference = study == "independent_noise"
         for seed in range(100, 100 + seeds):
+            keys = {"study": study, "sigma": 0.24, "arm": "dense", **ARM, "seed": seed}
             common = rng.normal()
-            for eps_min in (0.7, 0.9) if study.startswith("imbalance_") else (1.0,):
-                keys = {
-                    "study": study,
-                    "eps_min": eps_min,
-                    "sigma": 0.24,
-                    "arm": "dense",
-                    **ARM,
-                    "seed": seed,
-                }
-                row = keys | {"encoder": "trained", "labels": 0}
-                if study.startswith("imbalance_"):
-                    for arm, gain in (("dense", 0), ("pruned_neuron", 0.01), ("oracle_all", -0.03)):
-                        value = np.clip(
-                            0.5 + eps_min / 3 + 0.05 * common + gain + 0.02 * rng.normal(), 0, 1
-                        )
-                        final.append(
-                            row | {"arm": arm, "metric": "minority_alignment", "value": value}
-                        )
-                    continue
-                for metric, centre in centres.items():
-                    final.append(
-                        row
-                        | {
-                            "metric": metric,
-                            "value": centre * (1 - 0.05 * index + 0.03 * rng.normal()),
-                        }
-                    )
-                    if study == "independent_noise":
-                        final.append(
-                            row
-                            | {
-                                "encoder": "oracle",
-                                "metric": metric,
-                                "value": centre * (1.05 + 0.01 * rng.normal()),
-                            }
-                        )
-                encoders = ["trained", *(["raw", "oracle"] if study == "independent_noise" else [])]
-                for encoder in encoders:
-                    for n in labels:
-                        error = (
-                            30 * np.exp(0.8 * rng.normal())
-                            if n == 64
-                            else 0.5 + 0.1 * index + 40 / n
-                        )
-                        final.append(
-                            row
-                            | {
-                                "encoder": encoder,
-                                "labels": n,
-                                "metric": "regression_error",
-                                "value": error,
-                            }
-                        )
-                for metric, end in (
-                    ("share_features", 0.9),
-                    ("share_colour", 0.6),
-                    ("bias_share", 0.1),
-                ):
-                    curve = np.clip(
-                        end / (1 + (100 / steps) ** 2) / (1 + 0.1 * index)
-                        + 0.02 * rng.normal(size=len(steps)),
-                        0,
-                        1,
-                    )
-                    course += [
-                        keys | {"step": step, "metric": metric, "value": value}
-                        for step, value in zip(steps, curve, strict=True)
-                    ]
-                for encoder in (
-                    ("trained", "supervised") if study == "independent_noise" else ("trained",)
-                ):
-                    rates = rng.beta(1.5, 6, size=64)
-                    neurons += [
-                        keys | {"encoder": encoder, "neuron": i, "activity": rate}
-                        for i, rate in enumerate(rates)
-                    ]
+            if study.startswith("imbalance_"):
+                for eps_min in (0.7, 0.9):
+                    for arm, gain in gains.items():
+                        value = 0.5 + eps_min / 3 + 0.05 * common + gain + 0.02 * rng.normal()
+                        at = keys | {"eps_min": eps_min, "arm": arm}
+                        measured(at, "minority_alignment", np.clip(value, 0, 1))
+                continue
+            keys["eps_min"] = 1.0
+            for metric, centre in centres.items():
+                measured(keys, metric, centre * (1 - 0.05 * index + 0.03 * rng.normal()))
+                if reference:
+                    measured(keys, metric, centre * (1.05 + 0.01 * rng.normal()), "oracle")
+            for encoder in ("trained", *(("raw", "oracle") if reference else ())):
+                for n in labels:
+                    few = n == 64
+                    error = 30 * np.exp(0.8 * rng.normal()) if few else 0.5 + 0.1 * index + 40 / n
+                    measured(keys, "regression_error", error, encoder, n)
+            for metric, end in ends.items():
+                curve = end / (1 + (100 / steps) ** 2) / (1 + 0.1 * index)
+                curve = np.clip(curve + 0.02 * rng.normal(size=len(steps)), 0, 1)
+                course += [
+                    keys | {"step": step, "metric": metric, "value": value}
+                    for step, value in zip(steps, curve, strict=True)
+                ]
+            for encoder in ("trained", "supervised") if reference else ("trained",):
+                neurons += [
+                    keys | {"encoder": encoder, "neuron": i, "activity": rate}
+                    for i, rate in enumerate(rng.beta(1.5, 6, size=64))
+                ]
     named = {"augmentation": final, "augmentation_course": course, "augmentation_neurons": neurons}
     return {name: pd.DataFrame(rows) for name, rows in named.items()}
 

@@ -1,6 +1,5 @@
 """What the docs say of files of tensors and intermediate tables is what the stages write."""
 
-import importlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from conftest import run_cell, run_chain, run_stage
 from pyarrow.csv import read_csv
 from safetensors import safe_open
@@ -20,10 +18,8 @@ from rarefeat.stages import file_schemas as chain
 from rarefeat.studies.augmentation import file_schemas as augmentation
 from rarefeat.studies.augmentation.declaration import SUPERVISE
 from rarefeat.workflow.files.file_schema import FileSchema
-from rarefeat.workflow.files.tensors import write_tensors
 from rarefeat.workflow.project import load
 from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
-from reference import file_schema_modules, files_page
 
 CONFIG = Path(__file__).parents[1] / "config"
 TYPES = {"double": "float64", "large_string": "string"}
@@ -176,38 +172,3 @@ def test_the_supervised_encoders_are_what_is_declared(project, tmp_path):
     study = section.supervised_study
     sizes = {"m": study.training.m, "d1": study.data.d1}
     assert differences(path, tmp_path, augmentation.SUPERVISED, sizes) == []
-
-
-def test_another_file_is_seen(tmp_path):
-    path = tmp_path / "supervised.safetensors"
-    write_tensors(
-        path,
-        {
-            "100/weights": torch.zeros(4, 3),
-            "100/bias": torch.zeros(3).double(),
-            "extra": torch.zeros(1),
-        },
-    )
-    assert differences(path, tmp_path, augmentation.SUPERVISED, {"m": 4, "d1": 3}) == [
-        "100/bias has type float64", "100/bias has shape (3,)", "extra is not declared"
-    ]  # fmt: skip
-    write_tensors(path, {"100/weights": torch.zeros(4, 2)})
-    assert differences(path, tmp_path, augmentation.SUPERVISED, {"m": 4, "d1": 3}) == [
-        "100/weights has shape (4, 2)", "{seed}/bias is not there"
-    ]  # fmt: skip
-
-
-def test_the_page_shows_every_file_and_names_every_axis():
-    page = files_page()
-    for module in file_schema_modules():
-        known = {letter for axis in module.AXES for letter in axis.replace(" ", "").split(",")}
-        for contents in module.FILES:
-            assert f"### `{contents.path}`" in page
-            axes = {
-                axis
-                for entry in contents.entries
-                for shape in entry.shape or ()
-                for axis in re.findall(r"[A-Za-z_]\w*'?", shape)
-            }
-            assert axes - known <= {"probe_pairs", "test_pairs"}
-            assert importlib.util.find_spec(f"rarefeat.{contents.stage}")

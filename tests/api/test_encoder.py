@@ -12,6 +12,7 @@ from rarefeat.api import encoder as encoders
 from rarefeat.model.arms import ARMS
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.training.pretraining import TrainedEncoder, pretrain
+from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.files import sealed_files
 from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 
@@ -46,30 +47,16 @@ def test_train_equals_workflow(results, quick_project, arm, seed):
 
 
 def test_train_changes_are_keys_of_the_config():
-    encoder = rarefeat.train(
-        0.4,
-        0.1,
-        "pruned_weight",
-        7,
-        simulator="direct",
-        draws="mine",
-        d1=30,
-        N=256,
-        T=12,
-        lambda_=0.01,
-        bias={"share": 0},
-        history=True,
-        alpha=0.3,
-        onset=2,
-        progress=False,
-    )
+    bias = {"share": 0}
+    changes = {"d1": 30, "N": 256, "T": 12, "lambda_": 0.01, "bias": bias, "history": True}
+    at = {"simulator": "direct", "draws": "mine", "alpha": 0.3, "onset": 2, "progress": False}
+    encoder = rarefeat.train(0.4, 0.1, "pruned_weight", 7, **at, **changes)
     study = rarefeat.load_config().studies["paper"]
     data = study.data.model_copy(update={"d1": 30, "N": 256})
-    bias = study.training.bias.model_copy(update={"share": 0.0})
-    changes = {"T": 12, "lambda_": 0.01, "bias": bias, "history": True}
+    changes = {"T": 12, "lambda_": 0.01, "history": True}
+    changes["bias"] = study.training.bias.model_copy(update={"share": 0.0})
     training = study.training.model_copy(update=changes)
-    (arm,) = (item for item in study.arms if item.arm == "pruned_weight")
-    arm = arm.model_copy(update={"alpha": 0.3, "onset": 2})
+    arm = Arm(arm="pruned_weight", alpha=0.3, onset=2)
     latents = synthesise("mine", data, 0.4, [7])["train"]
     trained, _ = pretrain("mine", "direct", data, training, [arm], 0.1, [7], latents)
     assert (encoder.data, encoder.training, encoder.arm) == (data, training, arm)
@@ -151,13 +138,9 @@ def test_encoder_former_names_warn():
     [
         (lambda encoder: encoder.neuron_history(0), "this training kept no history; train with"),
         (lambda encoder: encoder.sample_pairs(0), "sample_pairs: n: must be at least 1, got 0"),
-        (lambda encoder: encoder.sample_pairs(1.5), "sample_pairs: n: must be a whole number"),
-        (lambda encoder: encoder(None), "encoder: samples: must be numbers, got None"),
         (lambda encoder: encoder([[1], [2, 3]]), "encoder: samples: must be numbers, got"),
         (lambda encoder: encoder([]), "encoder: samples: must be tokens (..., L, P) with P of at"),
-        (lambda encoder: encoder.save(5), "save: path: must be a text or a path, got 5"),
         (lambda encoder: encoder.save("."), "save: path: must be a file, got '.'"),
-        (lambda encoder: rarefeat.load("nothing"), "load: nothing does not exist"),
         (lambda encoder: rarefeat.load(__file__), "holds no saved encoder; load_encoder reads"),
     ],
 )
@@ -175,12 +158,6 @@ def test_metrics_are_those_of_any_precision():
         assert torch.equal(encoder.cosines, cosines)
     finally:
         torch.set_float32_matmul_precision("highest")
-
-
-def test_neuron_history_refuses_unknown_neuron():
-    encoder = rarefeat.train(T=1, N=128, history=True, progress=False)
-    assert "neuron: must be from 0 to 29, got 30" in refusal(encoder.neuron_history, 30)
-    assert "neuron: must be a whole number, got True" in refusal(encoder.neuron_history, True)
 
 
 def test_load_encoder_refuses_missing_encoder(results):

@@ -36,18 +36,6 @@ def test_train_learners_takes_functions_and_options():
     assert learners.table["r2"].between(-2, 1).all()
 
 
-def test_train_learners_prunes_by_own_rule(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "smaller_half.py").write_text(
-        "def rule(context):\n"
-        "    return context.norms < context.norms.median(-1, keepdim=True).values\n"
-    )
-    keys = {"loss": "spectral", "seeds": 3, **SMALL}
-    arms = "dense", "smaller_half:rule"
-    plain, pruned = (rarefeat.train_learners(arm=arm, **keys) for arm in arms)
-    assert not torch.equal(plain.parameters["weights"], pruned.parameters["weights"])
-
-
 @pytest.mark.parametrize(
     ("keys", "words"),
     [

@@ -18,19 +18,6 @@ def test_preset_trains_as_the_study_does():
     assert len(rarefeat.sweep(seed=[1, 2], progress=False, **preset).table) == 2
 
 
-def test_preset_has_every_key_and_stars_what_is_changed():
-    study = rarefeat.load_config().studies["paper"]
-    preset = rarefeat.preset(lambda_=0.02)
-    assert set(preset.keys()) == {
-        *("simulator", "draws"), *type(study.data).model_fields, *type(study.training).model_fields
-    }  # fmt: skip
-    assert preset["tau"] == study.training.tau
-    lines = str(preset).splitlines()
-    assert len(lines) == 1 + len(preset.values)
-    assert [line.split()[0] for line in lines[1:] if "* " in line[:17]] == ["lambda_*"]
-    assert rarefeat.preset("direct")["simulator"] == "direct"
-
-
 @pytest.mark.parametrize(
     ("name", "keys", "line"),
     [

@@ -1,7 +1,5 @@
 """The page of claims: from tables with every kind of row."""
 
-import html
-
 import numpy as np
 from conftest import of_size
 
@@ -10,11 +8,7 @@ from rarefeat.claims.declarations import ClaimSet
 from rarefeat.claims.measurements import measured_table, measurement
 from rarefeat.claims.page import (
     ORDER,
-    anchor,
     claim_records,
-    claims_html,
-    claims_table,
-    describe_power,
     other_verdicts,
     primary_verdicts,
 )
@@ -124,37 +118,6 @@ def test_every_claim_has_a_record_contradicted_ones_first():
     verdicts_of = [record["verdict"] for record in records]
     assert verdicts_of == sorted(verdicts_of, key=ORDER.index)
     assert verdicts_of[0] == "contradicted"
-
-
-def test_a_row_holds_declaration_control_and_other_regimes():
-    text = claims_html(claim_records(TABLE, BY_ID), {})
-    for claim in CLAIMS:
-        row = text.split(f'<tr id="{anchor(claim.id)}"')[1].split("</tr>")[0]
-        for part in (claim.quantity, claim.required, claim.reason, claim.control, claim.source):
-            assert html.escape(part) in row
-        assert "of 24 regimes" in row
-    assert "nan" not in text
-    assert text.count("<tr id=") == len(CLAIMS)
-
-
-def test_a_page_of_results_has_a_line_for_each_claim():
-    measured = [name for name in TABLE if name not in ("verdict", "ci_low", "ci_high")]
-    judged, plain = claims_table(TABLE), claims_table(TABLE[measured])
-    assert "| verdict |" in judged
-    assert "verdict" not in plain
-    for claim in CLAIMS:
-        assert f"| {claim.id} |" in judged
-        assert f"| {claim.id} |" in plain
-
-
-def test_power_is_stated_and_seeds_that_show_nothing_are_named():
-    one = CLAIMS[0]
-    share = one.model_copy(update={"kind": "0 or 1", "threshold": 0.5, "seeds": 6})
-    assert "too few to show it" in describe_power(share, 97)
-    assert "% of the seeds nine times in ten" in describe_power(
-        share.model_copy(update={"seeds": 30}), 97
-    )
-    assert "standard deviations" in describe_power(one.model_copy(update={"kind": "number"}), 97)
 
 
 def test_published_verdicts_are_those_of_primary_rows():

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from rarefeat.workflow.project import load
-from rarefeat.workflow.report import CURRENT, STALE, THUMBNAILS, render_front_page
+from rarefeat.workflow.report import CURRENT, STALE, render_front_page
 
 
 @pytest.fixture
@@ -27,15 +27,6 @@ def test_front_page_counts_the_files_of_a_study(project):
     page = render_front_page(project, states)
     assert page.count("<tr>") == 2
     assert f"<td>{len(names) - 1}</td><td>1</td>" in page
-
-
-def test_front_page_shows_at_most_five_current_figures(project):
-    states = {
-        f"figures/{name}.png": CURRENT
-        for outputs in project.outputs.values()
-        for name in outputs.figures
-    }
-    assert render_front_page(project, states).count("<img") == THUMBNAILS
 
 
 def test_front_page_shows_no_figure_of_another_config(project):

@@ -10,7 +10,7 @@ from matplotlib.text import Text
 from paper_values import check
 
 from rarefeat.figures.draw import add_size_note
-from rarefeat.figures.labels import add_series_column, arm_label, n_of, quantity
+from rarefeat.figures.labels import add_series_column, arm_label
 from rarefeat.figures.panels import (
     add_panel_letters,
     geometric_interval,
@@ -22,7 +22,7 @@ from rarefeat.figures.panels import (
     plot_points,
     share_interval,
 )
-from rarefeat.figures.style import ARM_STYLES, QUALITATIVE, assign_styles, sequential_styles
+from rarefeat.figures.style import assign_styles
 from rarefeat.statistics import student_interval
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
@@ -32,11 +32,6 @@ SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
 def test_mean_interval_is_clipped_student_interval(values):
     _, _, low, high, _ = student_interval(np.array(values))
     assert mean_interval(np.array(values), (0, 1)) == (max(low, 0), min(high, 1))
-
-
-def test_an_accuracy_of_almost_one_has_no_interval_above_one():
-    assert student_interval(np.array([0.99, 1.0, 1.0]))[3] > 1
-    assert mean_interval(np.array([0.99, 1.0, 1.0]), quantity("accuracy").range)[1] == 1
 
 
 def test_the_interval_of_a_median_covers_it_as_often_as_it_says():
@@ -54,10 +49,6 @@ def test_share_and_geometric_intervals():
     assert share_interval(np.ones(30)) == (pytest.approx(0.8843, abs=1e-4), 1.0)
     values = np.array([1.0, 2.0, 4.0, 8.0])
     assert geometric_interval(values) == pytest.approx(np.exp(mean_interval(np.log(values))))
-
-
-def test_one_seed_has_no_interval():
-    assert np.isnan(mean_interval(np.array([0.5]), (0, 1))).all()
 
 
 def replicas() -> pd.DataFrame:
@@ -146,40 +137,6 @@ def test_series_name_has_keys_that_differ():
     assert len(set(found)) == 3
     assert arm_label(found[1]) == r"pruned by neuron, $\alpha$ = 0.1"
     assert arm_label("a_new_arm") == "a new arm"
-
-
-def test_series_without_a_style_gets_a_colour_that_no_other_has():
-    names = ["dense", "pruned_neuron", "oversampled", "reweighted"]
-    assert len({style.colour for style in assign_styles(names).values()}) == len(names)
-
-
-def test_looks_are_distinct_and_an_arm_keeps_its_own():
-    found = assign_styles(
-        ["new_arm", "dense", "oracle_all", "pruned_neuron", "pruned_weight", "another"]
-    )
-    assert found["oracle_all"] == ARM_STYLES["oracle_all"]
-    assert len(set(found.values())) == len(found)
-
-
-def test_styles_differ_in_colour_and_in_grey():
-    hues = {
-        ARM_STYLES[arm].colour for arm in ("dense", "pruned_neuron", "pruned_weight", "oracle_all")
-    }
-    assert len(hues) == 4
-    assert hues <= set(QUALITATIVE)
-    grey = [
-        np.dot(look.colour[:3], [0.299, 0.587, 0.114])
-        for look in sequential_styles(range(6)).values()
-    ]
-    assert (np.diff(grey) > 0.04).all()
-
-
-def test_numbers_of_seeds_in_words():
-    assert (n_of(1), n_of(20), n_of(3, 20)) == (
-        "$n$ = 1 seed",
-        "$n$ = 20 seeds",
-        "$n$ = 3 to 20 seeds",
-    )
 
 
 def test_size_note_is_above_everything_else():

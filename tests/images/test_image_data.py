@@ -1,19 +1,12 @@
 """Image data sets in the forms they are distributed in, lists of images, and the download."""
 
-import functools
 import hashlib
-import http.server
 import io
 import os
 import pickle
 import pickletools
-import shutil
-import subprocess
-import sys
 import tarfile
-import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +23,7 @@ from rarefeat.images import input_hashes
 from rarefeat.images.datasets import CIFAR_100, content_hash, copies, read_images
 from rarefeat.images.fetch import fetch
 from rarefeat.images.formats import _decode, colours, index_files, input_files
-from rarefeat.images.input_hashes import hash_files, image_hashes
+from rarefeat.images.input_hashes import hash_files
 from rarefeat.images.splits import (
     balanced,
     class_order,
@@ -48,6 +41,9 @@ from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_SPLITS
 
 CIFAR10 = Path(__file__).parents[3] / "shared/data/cifar10"
 needs_cifar10 = pytest.mark.skipif(not CIFAR10.is_dir(), reason=f"CIFAR-10 is not at {CIFAR10}")
+SDCLR_COUNTS = [4500, 2697, 1617, 969, 581, 348, 208, 125, 75, 45]
+DIGITS = ImageData(format="digits")
+LABELS = torch.arange(3).repeat(20)
 
 
 # Counts and lists.
@@ -67,60 +63,36 @@ def test_the_counts_are_the_published_ones(classes, n_max, totals, smallest):
     counts = [long_tailed_counts(n_max, rho, classes) for rho in (10, 50, 100, 256)]
     assert [sum(each) for each in counts] == totals
     assert [each[-1] for each in counts] == smallest
+    assert long_tailed_counts(4500, 100, 10) == SDCLR_COUNTS
 
 
-def test_the_counts_of_the_sdclr_benchmark():
-    assert long_tailed_counts(4500, 100, 10) == [4500, 2697, 1617, 969, 581, 348, 208, 125, 75, 45]
-
-
-@given(st.integers(1, 10000), st.integers(1, 300), st.integers(2, 300))
-def test_counts_fall_from_n_max_to_n_max_over_rho(n_max, rho, classes):
-    if rho > n_max:
-        message = refusal(long_tailed_counts, n_max, rho, classes)
-        assert message.startswith(f"rho: must be at most {n_max}, ")
-        return
-    counts = long_tailed_counts(n_max, rho, classes)
-    assert len(counts) == classes
-    assert counts == sorted(counts, reverse=True)
-    assert (counts[0], counts[-1]) == (n_max, n_max // rho)
-
-
-@st.composite
-def labelled(draw) -> torch.Tensor:
-    """Labels of 2 to 5 classes of unequal size in a mixed order."""
-    sizes = draw(st.lists(st.integers(8, 30), min_size=2, max_size=5))
+@given(
+    st.lists(st.integers(8, 30), min_size=2, max_size=5),
+    st.floats(1, 8),
+    st.floats(1, 8),
+    st.integers(0, 1000),
+)
+def test_long_tailed_lists(sizes, rho, larger, seed):
+    """Lists are nested in rho, and a balanced one of as many images differs as little as can be."""
+    rho, larger = sorted((rho, larger))
     labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    return labels[
-        torch.randperm(
-            len(labels), generator=torch.Generator().manual_seed(draw(st.integers(0, 99)))
-        )
-    ]
-
-
-def distinct_and_sorted(indices: torch.Tensor) -> bool:
-    return indices.dtype == torch.int64 and bool((indices.diff() > 0).all())
-
-
-@given(labelled(), st.floats(1, 8), st.floats(1, 8), st.integers(0, 1000))
-def test_long_tailed_lists(labels, rho, other_rho, seed):
-    rho, larger = sorted((rho, other_rho))
+    labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))]
     indices = long_tailed(labels, rho, "study", seed)
-    available = labels.bincount()
+    order = class_order("study", seed, len(sizes))
+    assert sorted(order) == list(range(len(sizes)))
     counts = labels[indices].bincount()
-    assert distinct_and_sorted(indices)
-    order = class_order("study", seed, len(available))
-    assert sorted(order) == list(range(len(available)))
-    assert counts[order].tolist() == long_tailed_counts(int(available.min()), rho, len(available))
+    assert counts[order].tolist() == long_tailed_counts(min(sizes), rho, len(sizes))
     assert set(long_tailed(labels, larger, "study", seed).tolist()) <= set(indices.tolist())
-
     even = balanced(labels, len(indices), "study", seed)
-    assert distinct_and_sorted(even)
-    assert labels[even].bincount().tolist() == [len(indices) // len(available)] * len(available)
-    for label in range(len(available)):
-        tail_images, even_images = (
-            set(chosen[labels[chosen] == label].tolist()) for chosen in (indices, even)
-        )
-        assert tail_images <= even_images or even_images <= tail_images
+    assert labels[even].bincount().tolist() == [len(indices) // len(sizes)] * len(sizes)
+    for label in range(len(sizes)):
+        tail, same = (set(part[labels[part] == label].tolist()) for part in (indices, even))
+        assert tail <= same or same <= tail
+    few = few_shot(labels, 3, "study", seed)
+    assert labels[few].bincount().tolist() == [3] * len(sizes)
+    for part in (indices, even, few):
+        assert part.dtype == torch.int64
+        assert (part.diff() > 0).all()
 
 
 def test_a_draw_depends_on_its_own_study_and_seed_alone():
@@ -132,93 +104,59 @@ def test_a_draw_depends_on_its_own_study_and_seed_alone():
     assert len({tuple(class_order("study", seed, 6)) for seed in range(20)}) > 10
 
 
-N_MAX_ERROR = (
-    "data.n_max: must be at most {}, the images of class {},"
-    " as any class can be the largest; got {}. Images that are long-tailed already"
-    " are trained on as they are by data.pretrain_list"
-)
-
-
 def test_a_list_can_be_cut_from_fewer_images_than_there_are():
     labels = torch.arange(3).repeat_interleave(torch.tensor([30, 20, 25]))
-    whole, cut = long_tailed(labels, 4, "study", 1), long_tailed(labels, 4, "study", 1, n_max=8)
+    whole, cut = (long_tailed(labels, 4, "study", 1, n_max=n_max) for n_max in (20, 8))
+    assert torch.equal(long_tailed(labels, 4, "study", 1), whole)
     assert sorted(labels[whole].bincount().tolist()) == [5, 10, 20]
     assert sorted(labels[cut].bincount().tolist()) == [2, 4, 8]
     assert set(cut.tolist()) <= set(whole.tolist())
-    assert torch.equal(long_tailed(labels, 4, "study", 1, n_max=20), whole)
-    message = refusal(long_tailed, labels, 4, "study", 1, 21)
-    assert message == N_MAX_ERROR.format(20, 1, 21)
-    split = split_indices(
-        ImageData(format="digits", n_max=8), labels, 4.0, "long_tailed", "study", 1, 2
-    )
+    said = "data.n_max: must be at most 20, the images of class 1, "
+    assert refusal(long_tailed, labels, 4, "study", 1, 21).startswith(said)
+    data = ImageData(format="digits", n_max=8)
+    split = split_indices(data, labels, 4.0, "long_tailed", "study", 1, 2)
     assert sorted(split["counts"].tolist()) == [2, 4, 8]
-
-
-def test_few_shot_lists():
-    labels = torch.tensor([0, 1, 0, 1, 1, 0, 0])
-    indices = few_shot(labels, 3, "study", 1)
-    assert distinct_and_sorted(indices)
-    assert labels[indices].bincount().tolist() == [3, 3]
 
 
 @pytest.mark.parametrize(
     ("array", "said"),
     [
         (np.array([0, 5]), "indices must be 0 to 4, those of the training images, got 5"),
-        (np.array([-1, 2]), "indices must be 0 to 4, those of the training images, got -1"),
         (np.array([3, 1, 3]), "indices must be distinct, got 3 twice"),
-        (np.array([0.0]), r"got float64 of shape (1,)"),
-        (np.array([[0, 1]]), r"got int64 of shape (1, 2)"),
-        (np.array([], dtype=np.int64), r"got int64 of shape (0,)"),
-        (np.array([{}]), r"it is no whole .npy file"),
+        (np.array([[0, 1]]), "got int64 of shape (1, 2)"),
+        (np.array([{}]), "it is no whole .npy file"),
+        (None, "No such file"),
     ],
 )
-def test_index_files_that_are_refused(tmp_path, array, said):
-    np.save(tmp_path / "list.npy", array)
-    message = refusal(read_indices, tmp_path / "list.npy", 5)
-    assert str(tmp_path / "list.npy") in message
-    assert said in message
-
-
-def test_index_files_that_are_missing_or_damaged(tmp_path):
+def test_index_files(tmp_path, array, said):
     path = tmp_path / "list.npy"
-    assert "No such file" in refusal(read_indices, path, 5)
-    np.save(path, np.arange(5))
-    assert read_indices(path, 5).tolist() == [0, 1, 2, 3, 4]
-    path.write_bytes(path.read_bytes()[:-1])
-    assert "it is no whole .npy file" in refusal(read_indices, path, 5)
+    if array is not None:
+        np.save(path, array)
+    assert said in refusal(read_indices, path, 5)
     np.save(path, np.array([4, 0, 2]))
     assert read_indices(path, 5).tolist() == [0, 2, 4]
-
-
-DIGITS = ImageData(format="digits")
-LABELS = torch.arange(3).repeat(20)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert f"{path}: it is no whole .npy file" in refusal(read_indices, path, 5)
 
 
 def test_drawn_splits():
-    tail = split_indices(DIGITS, LABELS, 4.0, "long_tailed", "study", 7, 2)
-    even = split_indices(DIGITS, LABELS, 4.0, "balanced", "study", 7, 2)
+    tail, even, equal = (
+        split_indices(DIGITS, LABELS, rho, split, "study", 7, 2)
+        for rho, split in ((4.0, "long_tailed"), (4.0, "balanced"), (1.0, "long_tailed"))
+    )
     assert tail["pool"].tolist() == list(range(60))
     assert torch.equal(tail["pretrain"], long_tailed(LABELS, 4.0, "study", 7))
     assert torch.equal(even["pretrain"], balanced(LABELS, 35, "study", 7))
     assert torch.equal(tail["few_shot"], few_shot(LABELS, 2, "study", 7))
-    assert (
-        tail["class_order"].tolist() == even["class_order"].tolist() == class_order("study", 7, 3)
-    )
+    assert tail["class_order"].tolist() == class_order("study", 7, 3)
     assert tail["counts"][tail["class_order"]].tolist() == [20, 10, 5]
     assert even["counts"].tolist() == [11, 11, 11]
-    assert all(tensor.dtype == torch.int64 for tensor in tail.values())
-    assert split_indices(DIGITS, LABELS, 1.0, "long_tailed", "study", 7, 2)[
-        "class_order"
-    ].tolist() == [0, 1, 2]
+    assert equal["class_order"].tolist() == [0, 1, 2]
 
 
-def with_index_files(folder: Path, **changes) -> ImageData:
-    return ImageData(
-        format="cifar_batches",
-        folder=str(folder),
-        **{"index_files": {"pretrain": "{seed}.npy"}} | changes,
-    )
+def with_index_files(folder: Path, index_files={"pretrain": "{seed}.npy"}, **changes):  # noqa: B006
+    files = {"folder": str(folder), "index_files": index_files}
+    return ImageData(format="cifar_batches", **files, **changes)
 
 
 def test_splits_from_index_files(tmp_path):
@@ -227,33 +165,25 @@ def test_splits_from_index_files(tmp_path):
     np.save(tmp_path / "pool.npy", pool)
     np.save(tmp_path / "7.npy", np.concatenate([classes[0][:7], classes[1][:15], classes[2][:3]]))
     np.save(tmp_path / "few7.npy", np.concatenate([each[:1] for each in classes]))
-    data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy"})
-    split = split_indices(data, LABELS, 5.0, "long_tailed", "study", 7, 2)
+    files = {"pretrain": "{seed}.npy", "pool": "pool.npy"}
+    data = with_index_files(tmp_path, index_files=files)
+
+    def drawn(rho):
+        return split_indices(data, LABELS, rho, "long_tailed", "study", 7, 2)
+
+    split = drawn(5.0)
     assert split["pool"].tolist() == pool.tolist()
     assert split["counts"].tolist() == [7, 15, 3]
     assert split["class_order"].tolist() == [1, 0, 2]
     assert set(split["few_shot"].tolist()) <= set(pool.tolist())
     assert LABELS[split["few_shot"]].bincount().tolist() == [2, 2, 2]
-    for rho in (4.97, 5.0, 4.9):
-        split_indices(data, LABELS, rho, "long_tailed", "study", 7, 2)
-    message = refusal(split_indices, data, LABELS, 10.0, "long_tailed", "study", 7, 2)
-    assert message == "rho: must be that of the classes of 7.npy, 15 / 3 = 5, got 10"
-
-    data = with_index_files(
-        tmp_path,
-        index_files={"pretrain": "{seed}.npy", "pool": "pool.npy", "few_shot": "few{seed}.npy"},
-    )
-    split = split_indices(data, LABELS, 5.0, "long_tailed", "study", 7, 2)
-    assert LABELS[split["few_shot"]].bincount().tolist() == [1, 1, 1]
+    assert refusal(drawn, 10.0) == "rho: must be that of the classes of 7.npy, 15 / 3 = 5, got 10"
+    data = with_index_files(tmp_path, index_files=files | {"few_shot": "few{seed}.npy"})
+    assert LABELS[drawn(4.97)["few_shot"]].bincount().tolist() == [1, 1, 1]
     np.save(tmp_path / "few7.npy", np.array([0, 1]))
-    assert "class 2 has no image" in refusal(
-        split_indices, data, LABELS, 5.0, "long_tailed", "study", 7, 2
-    )
+    assert "class 2 has no image" in refusal(drawn, 5.0)
     np.save(tmp_path / "7.npy", np.array([0, 1, 2, 3]))
-    assert "7.npy: indices must be in data.index_files.pool, pool.npy, got 3" in refusal(
-        split_indices, data, LABELS, 1.0, "long_tailed", "study", 7, 2
-    )
-
+    assert "7.npy: indices must be in data.index_files.pool, pool.npy, got 3" in refusal(drawn, 1.0)
     with pytest.raises(ValueError, match="leave classes empty"):
         with_index_files(tmp_path, classes=[0, 1])
 
@@ -263,9 +193,8 @@ def test_a_list_with_rounded_counts_has_the_rho_it_was_made_with(tmp_path):
     np.save(tmp_path / "1.npy", long_tailed(labels, 100, "study", 1).numpy())
     data = with_index_files(tmp_path)
     for rho in (100, 112.5):
-        assert sorted(
-            split_indices(data, labels, rho, "long_tailed", "s", 1, 1)["counts"].tolist()
-        ) == [4, 450]
+        split = split_indices(data, labels, rho, "long_tailed", "s", 1, 1)
+        assert sorted(split["counts"].tolist()) == [4, 450]
     assert "450 / 4 = 112.5" in refusal(split_indices, data, labels, 50, "long_tailed", "s", 1, 1)
 
 
@@ -333,29 +262,17 @@ IMAGES, TWELVE = random_pixels(12), [0, 1] * 6
 
 def test_digits():
     tensors = read_images(DIGITS)
-    assert {name: tuple(tensor.shape) for name, tensor in tensors.items()} == {
-        "train": (1201, 3, 8, 8),
-        "train_labels": (1201,),
-        "test": (596, 3, 8, 8),
-        "test_labels": (596,),
-        "listed": (),
-    }
+    assert tensors["train"].shape == (1201, 3, 8, 8)
+    assert tensors["test"].shape == (596, 3, 8, 8)
     assert tensors["train"].dtype == torch.uint8
     assert tensors["train"].max() == 255
     assert torch.equal(tensors["train"][:, 0], tensors["train"][:, 2])
-    assert torch.equal(tensors["train"], read_images(DIGITS)["train"])
-    every = tensors["train_labels"].bincount() + tensors["test_labels"].bincount()
-    assert torch.equal(tensors["test_labels"].bincount(), every // 3)
-
-
-def test_classes_are_selected_and_renumbered():
-    every, some = read_images(DIGITS), read_images(ImageData(format="digits", classes=[7, 2]))
-    assert torch.equal(
-        some["test"], every["test"][(every["test_labels"] == 7) | (every["test_labels"] == 2)]
-    )
-    assert torch.equal(
-        some["train"][some["train_labels"] == 0], every["train"][every["train_labels"] == 7]
-    )
+    labels, test_labels = tensors["train_labels"], tensors["test_labels"]
+    every = labels.bincount() + test_labels.bincount()
+    assert torch.equal(test_labels.bincount(), every // 3)
+    some = read_images(ImageData(format="digits", classes=[7, 2]))
+    assert torch.equal(some["test"], tensors["test"][(test_labels == 7) | (test_labels == 2)])
+    assert torch.equal(some["train"][some["train_labels"] == 0], tensors["train"][labels == 7])
 
 
 @pytest.mark.parametrize("form", ["archive", "unpacked", "itself"])
@@ -400,112 +317,66 @@ class Malicious:
         return os.mkdir, (str(self.victim),)
 
 
-def test_a_batch_that_would_run_code_is_refused(tmp_path):
-    victim = tmp_path / "made_by_the_pickle"
-    batches = cifar10_batches(IMAGES, TWELVE) | {
-        "data_batch_3": pickle.dumps({b"data": Malicious(victim), b"labels": []})
-    }
-    write_cifar10(tmp_path, batches)
-    message = refusal(read_images, batches_in(tmp_path))
-    assert "data_batch_3: it asks for posix.mkdir, which is refused" in message
-    assert not victim.exists()
-
-
-def test_damaged_batches(tmp_path):
-    archive = tmp_path / "cifar-10-python.tar.gz"
-    data = batches_in(tmp_path)
-
-    def message(**changes) -> str:
-        write_archive(archive, "cifar-10-batches-py", cifar10_batches(IMAGES, TWELVE) | changes)
-        return refusal(read_images, data)
-
+def test_damaged_batches_and_those_that_would_run_code(tmp_path):
+    archive, data = tmp_path / "cifar-10-python.tar.gz", batches_in(tmp_path)
     pixels = IMAGES[:2].reshape(2, -1)
-    said = message(data_batch_2=python2_pickle({b"data": pixels[:, 1:], b"labels": [0, 1]}))
-    assert (
-        "data_batch_2: data must be uint8 of shape (n, 3072), got uint8 of shape (2, 3071)" in said
-    )
-    said = message(data_batch_2=python2_pickle({b"data": pixels, b"labels": [0]}))
-    assert "data_batch_2: labels must be 2 integers, got shape (1,)" in said
-    assert "cannot read" in message(data_batch_2=python2_pickle({b"data": pixels}))
-    assert "test_batch: pickle data was truncated" in message(
-        test_batch=cifar10_batches(IMAGES, TWELVE)["test_batch"][:-50]
-    )
-    write_archive(archive, "cifar-10-batches-py", {"test_batch": b""})
+    whole, victim = cifar10_batches(IMAGES, TWELVE), tmp_path / "made_by_the_pickle"
+    narrow, one = {b"data": pixels[:, 1:], b"labels": [0, 1]}, {b"data": pixels, b"labels": [0]}
+    running_code = pickle.dumps({b"data": Malicious(victim), b"labels": []})
+    for name, content, said in (
+        (
+            "data_batch_2",
+            python2_pickle(narrow),
+            "data must be uint8 of shape (n, 3072), got",
+        ),
+        ("data_batch_2", python2_pickle(one), "labels must be 2 integers, got shape (1,)"),
+        ("test_batch", whole["test_batch"][:-50], "pickle data was truncated"),
+        ("data_batch_3", running_code, "it asks for posix.mkdir, which is refused"),
+    ):
+        write_cifar10(tmp_path, whole | {name: content})
+        assert f"{name}: {said}" in refusal(read_images, data)
+    assert not victim.exists()
+    write_cifar10(tmp_path, {"test_batch": b""})
     assert f"{archive} lacks data_batch_1" in refusal(read_images, data)
     archive.write_bytes(b"no archive")
     assert f"cannot read {archive}" in refusal(read_images, data)
     archive.unlink()
-    said = refusal(read_images, data)
-    assert "holds no CIFAR" in said
-    assert "cifar-100-python.tar.gz" in said
-    assert "make fetch" in said
-    absent = refusal(
-        read_images, ImageData(format="cifar_batches", folder=str(tmp_path / "absent"))
-    )
-    assert "absent is no folder" in absent
-    (tmp_path / "test_batch").write_bytes(b"")
-    assert f"{tmp_path} lacks data_batch_1" in refusal(read_images, data)
+    assert "make fetch" in refusal(read_images, data)
+    assert "absent is no folder" in refusal(read_images, batches_in(tmp_path / "absent"))
 
 
-def with_sha256(data: ImageData) -> ImageData:
-    return data.model_copy(update={"sha256": content_hash(read_images(data))})
-
-
-def test_images_of_another_sha256_are_refused(tmp_path):
-    write_cifar10(tmp_path, cifar10_batches(IMAGES, TWELVE))
-    data = with_sha256(batches_in(tmp_path))
-    read_images(data)
-    write_cifar10(tmp_path, cifar10_batches(IMAGES, TWELVE[::-1]))
-    assert f"data.sha256: the images and labels in {tmp_path} have " in refusal(read_images, data)
-
-
-@pytest.mark.parametrize("form", ["archive", "folder", "parquet"])
-def test_a_damaged_data_set_is_refused_or_read_as_it_was(tmp_path, form):
+@pytest.mark.parametrize("name", ["cifar-10-python.tar.gz", "data_batch_2", "train-0.parquet"])
+def test_a_damaged_data_set_is_refused_or_read_as_it_was(tmp_path, name):
     """gzip keeps a checksum of its own; what has none needs data.sha256."""
-    data = ImageData(
-        format="cifar_parquet" if form == "parquet" else "cifar_batches", folder=str(tmp_path)
-    )
-    batches = cifar10_batches(IMAGES, TWELVE)
-    match form:
-        case "archive":
-            path = tmp_path / "cifar-10-python.tar.gz"
-            write_archive(path, "cifar-10-batches-py", batches)
-        case "folder":
-            path = tmp_path / "data_batch_2"
+    batches, data = cifar10_batches(IMAGES, TWELVE), batches_in(tmp_path)
+    match name:
+        case "data_batch_2":
             write_files(tmp_path, batches)
-        case "parquet":
-            path = tmp_path / "train-0.parquet"
+        case "train-0.parquet":
             write_twelve(tmp_path)
+            data = ImageData(format="cifar_parquet", folder=str(tmp_path))
+        case _:
+            write_cifar10(tmp_path, batches)
     whole = read_images(data)
-    if form != "archive":
-        data = with_sha256(data)
-    content = path.read_bytes()
+    if not name.endswith("gz"):
+        data = data.model_copy(update={"sha256": content_hash(whole)})
     refusals = []
-    for damaged in some_damage(content, 150):
-        path.write_bytes(damaged)
+    for damaged in some_damage((tmp_path / name).read_bytes(), 150):
+        (tmp_path / name).write_bytes(damaged)
         try:
             found = read_images(data)
         except RarefeatError as error:
             refusals.append(str(error))
         else:
-            assert all(torch.equal(found[name], tensor) for name, tensor in whole.items())
+            assert all(torch.equal(found[key], tensor) for key, tensor in whole.items())
     assert len(refusals) > 50
     assert all(str(tmp_path) in said and "\n" not in said for said in refusals)
 
 
-def test_labels_with_a_gap_are_refused(tmp_path):
-    """What else is wrong with labels, and with lists: tests/faults."""
-    write_cifar10(tmp_path, cifar10_batches(IMAGES, [0, 1, 3] * 4))
-    said = "no training image has label 2; labels must be 0 to K - 1 without a gap"
-    assert said in refusal(read_images, batches_in(tmp_path))
-
-
 def encoded(pixels: np.ndarray) -> bytes:
-    """One image (3, H, W), or (H, W) in grey, as PNG."""
+    """One image (3, H, W) as PNG."""
     file = io.BytesIO()
-    Image.fromarray(
-        pixels if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(1, 2, 0))
-    ).save(file, "png")
+    Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(file, "png")
     return file.getvalue()
 
 
@@ -532,39 +403,14 @@ def write_twelve(folder: Path) -> None:
 )
 def test_cifar_parquet(tmp_path, place, image, label):
     contents = [encoded(pixels) for pixels in IMAGES]
-    for name, part in {
-        "train-0-of-2": slice(5),
-        "train-1-of-2": slice(5, 10),
-        "test-0-of-1": slice(10, 12),
-    }.items():
-        write_parquet(
-            tmp_path / place / f"{name}.parquet", contents[part], TWELVE[part], image, label
-        )
-    data = ImageData(format="cifar_parquet", folder=str(tmp_path))
-    tensors = read_images(data)
+    parts = {"train-0-of-2": slice(5), "train-1-of-2": slice(5, 10), "test-0-of-1": slice(10, 12)}
+    for name, part in parts.items():
+        path = tmp_path / place / f"{name}.parquet"
+        write_parquet(path, contents[part], TWELVE[part], image, label)
+    tensors = read_images(ImageData(format="cifar_parquet", folder=str(tmp_path)))
     assert np.array_equal(tensors["train"], IMAGES[:10])
     assert np.array_equal(tensors["test"], IMAGES[10:])
     assert tensors["train_labels"].tolist() == TWELVE[:10]
-
-
-def test_grey_images_get_three_channels(tmp_path):
-    for name, first in {"train-0.parquet": 0, "test-0.parquet": 2}.items():
-        write_parquet(
-            tmp_path / name, [encoded(IMAGES[first, 0]), encoded(IMAGES[first + 1])], [0, 1]
-        )
-    train = read_images(ImageData(format="cifar_parquet", folder=str(tmp_path)))["train"]
-    assert np.array_equal(train[0], IMAGES[0, :1].repeat(3, axis=0))
-    assert np.array_equal(train[1], IMAGES[1])
-
-
-def test_postscript_is_no_image(tmp_path):
-    """Pillow would start Ghostscript for it, whatever the name of the file."""
-    buffer = io.BytesIO()
-    Image.new("RGB", (32, 32)).save(buffer, "EPS")
-    for name in ("train-0.parquet", "test-0.parquet"):
-        write_parquet(tmp_path / name, [buffer.getvalue()] * 2, [0, 1])
-    data = ImageData(format="cifar_parquet", folder=str(tmp_path))
-    assert "row 0: cannot be decoded as an image" in refusal(read_images, data)
 
 
 def test_damaged_parquet(tmp_path):
@@ -572,61 +418,44 @@ def test_damaged_parquet(tmp_path):
     train, test = tmp_path / "train-0.parquet", tmp_path / "test-0.parquet"
     data = ImageData(format="cifar_parquet", folder=str(tmp_path))
     assert "holds no train-*.parquet" in refusal(read_images, data)
-    write_parquet(train, contents, [0, 1, 0, 1])
-    assert "holds no test-*.parquet" in refusal(read_images, data)
     write_parquet(test, contents[:2], [0, 1])
-    write_parquet(train, [*contents[:2], contents[2][:60], contents[3]], [0, 1, 0, 1])
-    assert f"{train}, row 2: cannot be decoded as an image" in refusal(read_images, data)
-    write_parquet(train, [*contents[:3], encoded(random_pixels(1, 30)[0])], [0, 1, 0, 1])
-    assert f"{train}, row 3: 30 x 30 pixels, but the first image has 32 x 32 pixels" in refusal(
-        read_images, data
-    )
-    write_parquet(train, [encoded(pixels) for pixels in random_pixels(2, 16)], [0, 1])
-    assert "32 x 32 pixels, but the training images have 16 x 16 pixels" in refusal(
-        read_images, data
-    )
-    write_parquet(train, contents, [0, 1, 0, None])
-    assert "column label must hold an integer in every row" in refusal(read_images, data)
+    postscript = io.BytesIO()  # Pillow would start Ghostscript for it, whatever the file's name.
+    Image.new("RGB", (32, 32)).save(postscript, "EPS")
+    other_size = [encoded(pixels) for pixels in random_pixels(2, 16)]
+    for images, labels, said in (
+        ([*contents[:2], contents[2][:60]], [0, 1, 0], "row 2: cannot be decoded as an image"),
+        ([contents[0], postscript.getvalue()], [0, 1], "row 1: cannot be decoded as an image"),
+        ([contents[0], other_size[0]], [0, 1], "row 1: 16 x 16 pixels, but the first image has"),
+        (other_size, [0, 1], "32 x 32 pixels, but the training images have 16 x 16 pixels"),
+        (contents, [0, 1, 0, None], "column label must hold an integer in every row"),
+    ):
+        write_parquet(train, images, labels)
+        assert said in refusal(read_images, data)
     write_parquet(train, contents, [0, 1, 0, 1], image="picture")
     assert "the columns are picture, label; img or image" in refusal(read_images, data)
-    pq.write_table(pa.table({"img": contents, "label": [0, 1, 0, 1]}), train)
-    assert "column img must be a struct of bytes and path, got binary" in refusal(read_images, data)
     train.write_bytes(train.read_bytes()[:-9])
     assert f"cannot read {train}" in refusal(read_images, data)
 
 
 def image_folder(folder: Path, **changes) -> ImageData:
-    keys = {
-        "format": "image_folder",
-        "folder": str(folder),
-        "size": 8,
-        "train_list": "train.txt",
-        "test_list": "test.txt",
-    }
-    return ImageData(**keys | changes)
+    keys = {"size": 8, "train_list": "train.txt", "test_list": "test.txt"}
+    return ImageData(format="image_folder", folder=str(folder), **keys | changes)
 
 
 def write_image_folder(folder: Path) -> np.ndarray:
     """Four training images, one of them wide and one tall, and two test images, two classes."""
-    pixels = random_pixels(6, 8)
-    (folder / "some images").mkdir()
+    pixels, place = random_pixels(6, 8), folder / "some images"
+    place.mkdir()
     for i in range(6):
-        (folder / f"some images/{i}.png").write_bytes(encoded(pixels[i]))
+        (place / f"{i}.png").write_bytes(encoded(pixels[i]))
     left, right = np.zeros((3, 8, 2), np.uint8), np.full((3, 8, 6), 255, np.uint8)
-    (folder / "some images/2.png").write_bytes(
-        encoded(np.concatenate([left, pixels[2], left], axis=2))
-    )
-    (folder / "some images/3.png").write_bytes(
-        encoded(np.concatenate([right, pixels[3], right], axis=2).transpose(0, 2, 1))
-    )
+    wide, tall = (np.concatenate([side, pixels[i], side], 2) for side, i in ((left, 2), (right, 3)))
+    (place / "2.png").write_bytes(encoded(wide))
+    (place / "3.png").write_bytes(encoded(tall.transpose(0, 2, 1)))
     pixels[3] = pixels[3].transpose(0, 2, 1)
-    write_lists(folder)
-    return pixels
-
-
-def write_lists(folder: Path) -> None:
     (folder / "train.txt").write_text("".join(f"some images/{i}.png {i % 2}\n" for i in range(4)))
-    (folder / "test.txt").write_text(f"\nsome images/4.png 0\n{folder}/some images/5.png\t1\n\n")
+    (folder / "test.txt").write_text(f"\nsome images/4.png 0\n{place}/5.png\t1\n\n")
+    return pixels
 
 
 def test_an_image_folder(tmp_path):
@@ -643,30 +472,20 @@ def test_an_image_folder(tmp_path):
 
 def test_pretrain_list_is_used_whole_and_not_for_probes(tmp_path):
     pixels = write_image_folder(tmp_path)
-    (tmp_path / "long.txt").write_text(
-        "some images/3.png 1\nsome images/0.png 0\nsome images/2.png 0\n"
-    )
+    lines = ("3.png 1", "0.png 0", "2.png 0")
+    (tmp_path / "long.txt").write_text("".join(f"some images/{line}\n" for line in lines))
     data = image_folder(tmp_path, pretrain_list="long.txt")
     tensors = read_images(data)
+    labels = tensors["train_labels"]
     assert np.array_equal(tensors["train"], pixels[[0, 1, 2, 3, 3, 0, 2]])
-    assert tensors["train_labels"].tolist() == [0, 1, 0, 1, 1, 0, 0]
-    split = split_indices(
-        data,
-        tensors["train_labels"],
-        2,
-        "long_tailed",
-        "study",
-        1,
-        1,
-        listed=int(tensors["listed"]),
-    )
+    assert labels.tolist() == [0, 1, 0, 1, 1, 0, 0]
+    at = 2, "long_tailed", "study", 1, 1
+    split = split_indices(data, labels, *at, listed=int(tensors["listed"]))
     assert split["pool"].tolist() == [0, 1, 2, 3]
     assert split["pretrain"].tolist() == [4, 5, 6]
     assert split["class_order"].tolist() == [0, 1]
     assert set(split["few_shot"].tolist()) < {0, 1, 2, 3}
-    words = refusal(
-        split_indices, data, tensors["train_labels"][:-2], 2, "long_tailed", "study", 1, 1, 1
-    )
+    words = refusal(split_indices, data, labels[:-2], *at, 1)
     assert words == "long.txt: class 0 has no image; every class needs one at least"
 
 
@@ -685,88 +504,36 @@ def test_splits_stage_writes_every_seed(tmp_path):
     assert all(map(torch.equal, found, expected.values()))
 
 
-def test_missing_images_and_an_empty_list_are_refused(tmp_path):
+def test_missing_images_are_told_before_any_is_decoded(tmp_path):
+    """A file that two lists name counts once."""
     write_image_folder(tmp_path)
-    data = image_folder(tmp_path)
-    # A missing file is reported before any is decoded, of which one is damaged, and for both lists.
     (tmp_path / "some images/1.png").write_bytes(b"no image")
-    (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\n")
-    message = refusal(read_images, data)
-    assert (
-        message
-        == f"data.folder: 2 of 6 files are missing, {tmp_path}/a.png the first; put them there"
-    )
-    # A file that two lists name counts once.
-    (tmp_path / "long.txt").write_text("a.png 0\nb.png 1\n")
-    listed = image_folder(tmp_path, pretrain_list="long.txt")
-    assert "2 of 6 files are missing" in refusal(read_images, listed)
-    # Images of classes that are not kept need not be there.
-    (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text() + "c.png 2\n")
-    (tmp_path / "test.txt").write_text("a.png 0\nb.png 1\nd.png 2\n")
-    assert "2 of 6 files are missing" in refusal(
-        read_images, image_folder(tmp_path, classes=[1, 0])
-    )
-    write_lists(tmp_path)
-    (tmp_path / "test.txt").write_text("\n")
-    assert "test.txt: no test image has label 0; every training label needs some" in refusal(
-        read_images, data
-    )
-
-
-def copied(folder: Path, case: str) -> dict[str, str]:
-    """Change the lists or files of an image folder; keys of the config that go with it."""
-    place, train, test = folder / "some images", folder / "train.txt", folder / "test.txt"
-    match case:
-        case "by another path":
-            test.write_text(test.read_text() + "some images/../some images/1.png 1\n")
-        case "a symbolic link" | "a hard link":
-            getattr(place / "link.png", "symlink_to" if "symbolic" in case else "hardlink_to")(
-                place / "1.png"
-            )
-            test.write_text(test.read_text() + "some images/link.png 1\n")
-        case "saved in another format":
-            Image.open(place / "0.png").save(place / "again.bmp")
-            test.write_text(test.read_text() + "some images/again.bmp 0\n")
-        case "a nested copy of a folder":
-            (place / "copy").mkdir()
-            for i in range(4):
-                (place / f"copy/{i}.png").write_bytes((place / f"{i}.png").read_bytes())
-            train.write_text(
-                train.read_text() + "".join(f"some images/copy/{i}.png {i % 2}\n" for i in range(4))
-            )
-        case "in two classes":
-            train.write_text(train.read_text() + "some images/0.png 1\n")
-        case "a list of pretraining with a test image":
-            (folder / "long.txt").write_text("some images/3.png 1\nsome images/4.png 0\n")
-            return {"pretrain_list": "long.txt"}
-        case "a list of pretraining with another label":
-            (folder / "long.txt").write_text("some images/3.png 0\nsome images/1.png 1\n")
-            return {"pretrain_list": "long.txt"}
-    return {}
+    for name in ("test", "long"):
+        (tmp_path / f"{name}.txt").write_text("a.png 0\nb.png 1\n")
+    said = f"data.folder: 2 of 6 files are missing, {tmp_path}/a.png the first; put them there"
+    assert refusal(read_images, image_folder(tmp_path, pretrain_list="long.txt")) == said
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("line", "said"),
     [
-        ("by another path", "1.png (train.txt, line 2), which is trained on; 1 of 7"),
-        ("a symbolic link", "link.png (test.txt, line 5): the same image as"),
-        ("a hard link", "link.png (test.txt, line 5): the same image as"),
-        ("saved in another format", "0.png (train.txt, line 1), which is trained on; 1 of 7"),
-        ("a nested copy of a folder", "; 4 of 10 images are copies"),
-        ("in two classes", "0.png (train.txt, line 1), in another class; 1 of 7"),
-        (
-            "a list of pretraining with a test image",
-            "4.png (long.txt, line 2), which is trained on; 1 of 8",
-        ),
-        (
-            "a list of pretraining with another label",
-            "3.png (train.txt, line 4), in another class; 1 of 8",
-        ),
+        ("test some images/../some images/1.png 1", "which is trained on; 1 of 7"),
+        ("test some images/link.png 1", "link.png (test.txt, line 5): the same image as"),
+        ("test some images/again.bmp 0", "0.png (train.txt, line 1), which is trained on; 1 of 7"),
+        ("train some images/0.png 1", "0.png (train.txt, line 1), in another class; 1 of 7"),
+        ("long some images/4.png 0", "4.png (long.txt, line 2), which is trained on; 1 of 8"),
+        ("long some images/1.png 0", "1.png (train.txt, line 2), in another class; 1 of 8"),
     ],
 )
-def test_copies_are_refused_unless_allowed(tmp_path, case, said):
+def test_copies_are_refused_unless_allowed(tmp_path, line, said):
     write_image_folder(tmp_path)
-    data = image_folder(tmp_path, **copied(tmp_path, case))
+    (tmp_path / "long.txt").write_text("some images/3.png 1\n")
+    (tmp_path / "some images/link.png").symlink_to("1.png")
+    Image.open(tmp_path / "some images/0.png").save(tmp_path / "some images/again.bmp")
+    name, _, entry = line.partition(" ")
+    with (tmp_path / f"{name}.txt").open("a") as list_:
+        list_.write(f"{entry}\n")
+    data = image_folder(tmp_path, **({"pretrain_list": "long.txt"} if name == "long" else {}))
     message = refusal(read_images, data)
     assert said in message
     assert message.endswith("say data.copies: true to take them as they are")
@@ -787,11 +554,9 @@ def opaque(mode: str, alpha: int = 255) -> Image.Image:
     return image
 
 
-def palette(transparent: int | None = None) -> Image.Image:
-    image = GREY.convert("P")
-    if transparent is not None:
-        image.info["transparency"] = transparent
-    return image
+PALETTE = GREY.convert("P")
+SEE_THROUGH = PALETTE.copy()
+SEE_THROUGH.info["transparency"] = 7
 
 
 def three(grey: np.ndarray) -> np.ndarray:
@@ -804,7 +569,7 @@ def three(grey: np.ndarray) -> np.ndarray:
         (Image.fromarray(RAMP > 99), three((RAMP > 99) * 255)),
         (GREY, three(RAMP)),
         (opaque("LA"), three(RAMP)),
-        (palette(), three(RAMP)),
+        (PALETTE, three(RAMP)),
         (COLOUR, np.asarray(COLOUR)),
         (opaque("RGBA"), np.asarray(COLOUR)),
         (COLOUR.convert("CMYK"), np.asarray(COLOUR)),
@@ -821,6 +586,20 @@ def test_a_ramp_reads_as_its_mode_means_it(image, expected):
     assert np.abs(found - expected).max() <= near
 
 
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (opaque("LA", 254), "transparent in places"),
+        (SEE_THROUGH, "transparent in places"),
+        (Image.fromarray(WIDE.astype(np.int32)), "mode I have no sure meaning in 8 bits"),
+        (Image.new("LAB", (4, 4)), "mode LAB have no sure meaning in 8 bits"),
+    ],
+    ids=lambda item: item.mode if isinstance(item, Image.Image) else "",
+)
+def test_mode_that_is_refused(image, said):
+    assert said in refusal(colours, image)
+
+
 @pytest.mark.parametrize(("form", "taken"), [("GIF", False), ("TIFF", False), ("MPO", True)])
 def test_file_of_several_images_is_refused(tmp_path, form, taken):
     """A photograph with further images of the camera is none."""
@@ -829,53 +608,17 @@ def test_file_of_several_images_is_refused(tmp_path, form, taken):
     if taken:
         assert _decode(files).shape == (1, 3, *COLOUR.size)
     else:
-        assert (
-            refusal(_decode, files)
-            == "some: it holds 2 images, of which one is wanted; save that by itself"
-        )
+        assert refusal(_decode, files).startswith("some: it holds 2 images, of which one is wanted")
 
 
-@pytest.mark.parametrize("turned", range(1, 9))
-def test_an_image_is_read_as_a_viewer_shows_it(tmp_path, turned):
-    exif = Image.Exif()
-    exif[0x0112] = turned
-    COLOUR.save(tmp_path / "turned.png", exif=exif)
-    expected = np.asarray(ImageOps.exif_transpose(Image.open(tmp_path / "turned.png")))
-    assert np.array_equal(expected, np.asarray(COLOUR)) == (turned == 1)
-    assert np.array_equal(
-        _decode([("turned", str(tmp_path / "turned.png"))])[0].transpose(1, 2, 0), expected
-    )
-
-
-def test_colours_round_16_bits_to_nearest_8_bits():
-    wide = np.arange(65536, dtype=np.uint16).reshape(256, 256)
-    assert np.array_equal(
-        np.asarray(colours(Image.fromarray(wide)))[..., 0], np.round(wide / 257).astype(np.uint8)
-    )
-
-
-@pytest.mark.parametrize(
-    ("image", "said"),
-    [
-        (opaque("LA", 254), "transparent in places"),
-        (opaque("RGBA", 0), "transparent in places"),
-        (palette(7), "transparent in places"),
-        (Image.fromarray(WIDE.astype(np.int32)), "mode I have no sure meaning in 8 bits"),
-        (Image.fromarray(RAMP.astype(np.float32)), "mode F have no sure meaning in 8 bits"),
-        (Image.new("LAB", (4, 4)), "mode LAB have no sure meaning in 8 bits"),
-    ],
-    ids=lambda item: item.mode if isinstance(item, Image.Image) else "",
-)
-def test_modes_that_are_refused_name_the_file(tmp_path, image, said):
-    assert said in refusal(colours, image)
-    write_image_folder(tmp_path)
-    image.save(tmp_path / "some images/odd.tif") if image.mode not in ("P", "LA") else image.save(
-        tmp_path / "some images/odd.tif", format="png"
-    )
-    (tmp_path / "test.txt").write_text("some images/odd.tif 0\nsome images/5.png 1\n")
-    assert refusal(read_images, image_folder(tmp_path)).startswith(
-        f"{tmp_path}/some images/odd.tif (test.txt, line 1): "
-    )
+def test_an_image_is_read_as_a_viewer_shows_it(tmp_path):
+    exif, path = Image.Exif(), tmp_path / "turned.png"
+    for turned in range(1, 9):
+        exif[0x0112] = turned
+        COLOUR.save(path, exif=exif)
+        expected = np.asarray(ImageOps.exif_transpose(Image.open(path)))
+        assert np.array_equal(expected, np.asarray(COLOUR)) == (turned == 1)
+        assert np.array_equal(_decode([("turned", str(path))])[0].transpose(1, 2, 0), expected)
 
 
 # Inputs by content.
@@ -888,13 +631,9 @@ def hash_of(data: ImageData, known: Path | None = None) -> str:
 @pytest.mark.parametrize(
     ("change", "same"),
     [
-        ("touched", True),
-        ("copied", True),
         ("renamed", True),
         ("reformatted", True),
         ("reordered", False),
-        ("relabelled", False),
-        ("one byte", False),
         ("one byte and the old date", False),
         ("one image less", False),
     ],
@@ -906,95 +645,65 @@ def test_hash_depends_on_content_not_on_names_or_times(tmp_path, change, same):
     data, image, test = image_folder(place), place / "some images/4.png", place / "test.txt"
     for path in place.rglob("*.*"):
         os.utime(path, ns=(0, 0))
-    before, dates = hash_of(data, known), image.stat()
-    lines = test.read_text().split("\n")
+    before, text = hash_of(data, known), test.read_text()
     match change:
-        case "touched":
-            os.utime(image)
-        case "copied":
-            shutil.copytree(place, tmp_path / "other")
-            shutil.rmtree(place)
-            (tmp_path / "other").rename(place)
         case "renamed":
             image.rename(image.with_name("four.png"))
-            test.write_text(test.read_text().replace("4.png", "four.png"))
+            test.write_text(text.replace("4.png", "four.png"))
         case "reformatted":
-            test.write_bytes(b"\xef\xbb\xbf" + test.read_bytes().replace(b"\n", b" \r\n\r\n"))
+            test.write_bytes(b"\xef\xbb\xbf" + text.encode().replace(b"\n", b" \r\n\r\n"))
         case "reordered":
-            test.write_text("\n".join(reversed(lines)))
-        case "relabelled":
-            test.write_text(f"some images/4.png 1\n{place}/some images/5.png 0\n")
+            test.write_text("\n".join(reversed(text.split("\n"))))
         case "one image less":
             train = place / "train.txt"
             train.write_text(train.read_text().replace("some images/2.png 0\n", ""))
         case _:
             image.write_bytes(image.read_bytes()[:-1] + b"?")
-            if change.endswith("date"):
-                os.utime(image, ns=(dates.st_atime_ns, dates.st_mtime_ns))
+            os.utime(image, ns=(0, 0))
     assert (hash_of(data, known) == before) == same
     assert hash_of(data, known) == hash_of(data)
 
 
 def test_hash_cache_spares_reading_unless_damaged(tmp_path, monkeypatch):
+    """And leaves out files that just changed."""
     write_image_folder(tmp_path)
     data, known, read = image_folder(tmp_path), tmp_path / "known.json", []
+    first, hash_file = hash_of(data, known), input_hashes.hash_file
+    assert known.read_text() == "{}"
     monkeypatch.setattr(input_hashes, "CLOCK_TICK_NS", -1)
     monkeypatch.setattr(
-        input_hashes,
-        "hash_file",
-        lambda path, true=input_hashes.hash_file: read.append(path) or true(path),
+        input_hashes, "hash_file", lambda path: read.append(path) or hash_file(path)
     )
-    first = hash_of(data, known)
-    assert len(read) == 6
-    assert hash_of(data, known) == first
-    assert len(read) == 6
-    os.utime(tmp_path / "some images/1.png")
-    assert hash_of(data, known) == first
-    assert len(read) == 7
-    known.write_bytes(known.read_bytes()[:-1])
-    assert hash_of(data, known) == first
-    assert len(read) == 13
+    for change, total in (
+        (lambda: None, 6),
+        (lambda: None, 6),
+        (lambda: os.utime(tmp_path / "some images/1.png"), 7),
+        (lambda: known.write_bytes(known.read_bytes()[:-1]), 13),
+    ):
+        change()
+        assert hash_of(data, known) == first
+        assert len(read) == total
 
 
-def test_hash_cache_leaves_out_files_that_just_changed(tmp_path):
-    write_image_folder(tmp_path)
-    hash_of(image_folder(tmp_path), tmp_path / "known.json")
-    assert (tmp_path / "known.json").read_text() == "{}"
-
-
-def test_hash_of_archives_and_parquet(tmp_path):
+def test_hash_of_archives_and_of_index_files_by_seed(tmp_path):
     assert input_files(DIGITS) == []
-    archive = tmp_path / "cifar-10-python.tar.gz"
     batches, data = cifar10_batches(IMAGES, TWELVE), batches_in(tmp_path)
-    write_archive(archive, "cifar-10-batches-py", batches)
+    write_cifar10(tmp_path, batches)
     packed = hash_of(data)
-    archive.unlink()
+    (tmp_path / "cifar-10-python.tar.gz").unlink()
     write_files(tmp_path, batches)
     unpacked = hash_of(data)
     (tmp_path / "data_batch_3").write_bytes(batches["data_batch_4"])
     assert len({packed, unpacked, hash_of(data)}) == 3
-    write_twelve(tmp_path)
-    data = ImageData(format="cifar_parquet", folder=str(tmp_path))
-    before = hash_of(data)
-    write_parquet(tmp_path / "test-0.parquet", [encoded(pixels) for pixels in IMAGES[10:]], [1, 0])
-    assert hash_of(data) != before
-
-
-def test_hash_of_index_files_is_by_seed(tmp_path):
     data = with_index_files(tmp_path, index_files={"pretrain": "{seed}.npy", "pool": "pool.npy"})
     for name in ("1", "2", "pool"):
         np.save(tmp_path / f"{name}.npy", np.arange(4))
-    assert [mark for mark, _ in index_files(data, [1, 2])] == [
-        "pretrain 1",
-        "pool 1",
-        "pretrain 2",
-        "pool 2",
-    ]
+    marks = [mark for mark, _ in index_files(data, [1, 2])]
+    assert marks == ["pretrain 1", "pool 1", "pretrain 2", "pool 2"]
     first, second = (hash_files(index_files(data, [seed])) for seed in (1, 2))
     np.save(tmp_path / "1.npy", np.arange(3))
     assert hash_files(index_files(data, [1])) != first
     assert hash_files(index_files(data, [2])) == second
-    assert index_files(DIGITS, [1]) == []
 
 
 def test_files_that_change_after_the_plan_are_refused(tmp_path):
@@ -1014,165 +723,23 @@ def test_files_that_change_after_the_plan_are_refused(tmp_path):
     assert not output.exists()
 
 
-@pytest.mark.parametrize("label", ["", " 1.0", " +1", " -1", " 1_0", " one", ",1", " " + "9" * 30])
-def test_line_without_a_label_is_refused(tmp_path, label):
-    write_image_folder(tmp_path)
-    (tmp_path / "test.txt").write_text(f"some images/4.png 0\n5.png{label}\n")
-    assert refusal(read_images, image_folder(tmp_path)) == (
-        f"{tmp_path}/test.txt, line 2: expected `path label` with a label of 0 or more, got"
-        f" '5.png{label}'"
-    )
-
-
-@pytest.mark.parametrize(
-    ("labels", "classes", "message"),
-    [
-        (
-            (1, 2, 1, 2, 1, 2),
-            [],
-            "train.txt: no training image has label 0; labels must be 0 to K - 1 without a gap",
-        ),
-        (
-            (0, 2, 0, 2, 0, 2),
-            [],
-            "train.txt: no training image has label 1; labels must be 0 to K - 1 without a gap",
-        ),
-        ((0, 1, 0, 1, 0, 7), [], "test.txt: test label 7 is none of the training labels 0, 1"),
-        (
-            (0, 1, 0, 1, 0, 1),
-            [0, 7],
-            "train.txt: no training image has label 7, which data.classes names",
-        ),
-    ],
-)
-def test_labels_that_do_not_fit_are_refused(tmp_path, labels, classes, message):
-    write_image_folder(tmp_path)
-    lines = [f"some images/{i}.png {label}\n" for i, label in enumerate(labels)]
-    (tmp_path / "train.txt").write_text("".join(lines[:4]))
-    (tmp_path / "test.txt").write_text("".join(lines[4:]))
-    changes = {"classes": classes} if classes else {}
-    assert refusal(read_images, image_folder(tmp_path, **changes)) == f"{tmp_path}/{message}"
-
-
-def test_more_few_shot_images_than_a_class_has_is_refused():
-    message = refusal(split_indices, DIGITS, torch.arange(60) % 3, 2.0, "long_tailed", "s", 1, 50)
-    assert message == "probe.few_shot: must be at most 20, the images of class 0, got 50"
-
-
-@pytest.mark.parametrize(
-    ("list_", "said"),
-    [
-        (b"\xef\xbb\xbfsome images/4.png 0\r\nsome images/5.png 1\r\n", None),
-        (b"some images/4.png 0\rsome images/5.png 1\r", None),
-        ("\u00fcml\u2028aut.png 0\nsome images/5.png 1\n".encode(), None),
-        ("some images/4.png 0\n".encode("utf-16"), "'utf-8' codec can't decode byte 0xff"),
-        (b"some images/4.png 0\nsome images/\x00.png 1\n", "1 of 6 files are missing"),
-        (b"some images 0\nsome images/5.png 1\n", "1 of 6 files are missing"),
-    ],
-)
-def test_lists_of_other_systems_are_read_or_refused(tmp_path, list_, said):
-    write_image_folder(tmp_path)
-    (tmp_path / "\u00fcml\u2028aut.png").write_bytes((tmp_path / "some images/4.png").read_bytes())
-    (tmp_path / "test.txt").write_bytes(list_)
-    if said:
-        assert said in refusal(read_images, image_folder(tmp_path))
-    else:
-        assert read_images(image_folder(tmp_path))["test_labels"].tolist() == [0, 1]
-
-
-def test_class_without_probe_images_is_refused(tmp_path):
-    """A list that is long-tailed already does not stand in for the images of the probes."""
-    write_image_folder(tmp_path)
-    (tmp_path / "long.txt").write_text("some images/0.png 0\nsome images/1.png 1\n")
-    (tmp_path / "train.txt").write_text("some images/0.png 0\nsome images/2.png 0\n")
-    assert "must have two classes at least, got 1" in refusal(
-        read_images, image_folder(tmp_path, pretrain_list="long.txt")
-    )
-
-
-def test_n_max_beyond_the_images_is_refused_with_the_images(tmp_path):
-    write_image_folder(tmp_path)
-    said = N_MAX_ERROR.format(2, 0, 3)
-    assert (
-        refusal(input_files, image_folder(tmp_path, n_max=3))
-        == refusal(read_images, image_folder(tmp_path, n_max=3))
-        == said
-    )
-    study = SimpleNamespace(data=ImageData(format="digits", n_max=1000))
-    assert refusal(image_hashes, study, tmp_path, "") == N_MAX_ERROR.format(116, 8, 1000)
-
-
-def stage(*args: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", *args], capture_output=True, text=True, timeout=120
-    )
-
-
 # The download.
 
 
-class Silent(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
-@pytest.fixture
-def server(tmp_path, monkeypatch):
-    """The address of a server of tmp_path/served, and the MD5 of its file."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    served = tmp_path / "served"
-    served.mkdir()
-    content = bytes(range(256)) * 5000
-    (served / "archive.tar.gz").write_bytes(content)
-    handler = functools.partial(Silent, directory=str(served))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield (
-            f"http://127.0.0.1:{running.server_port}/archive.tar.gz",
-            hashlib.md5(content).hexdigest(),
-        )
-        running.shutdown()
-        thread.join()
-
-
-def test_a_download(tmp_path, server):
-    address, checksum = server
-    path = fetch(address, checksum, tmp_path / "data")
-    assert path == tmp_path / "data/archive.tar.gz"
-    content = path.read_bytes()
-    assert hashlib.md5(content).hexdigest() == checksum
-    (tmp_path / "served/archive.tar.gz").unlink()
-    assert (
-        fetch(address, checksum, tmp_path / "data").read_bytes() == content
-    )  # with no need of the server
+def test_a_download(tmp_path):
+    served, folder, content = tmp_path / "archive.tar.gz", tmp_path / "data", bytes(range(256))
+    served.write_bytes(content)
+    address, checksum = served.as_uri(), hashlib.md5(content).hexdigest()
+    assert f"expected MD5 0, got {checksum}" in refusal(fetch, address, "0", folder)
+    assert not list(folder.iterdir())
+    path = folder / "archive.tar.gz"
+    path.write_bytes(b"half")  # it is replaced
+    assert fetch(address, checksum, folder) == path
+    assert path.read_bytes() == content
+    served.unlink()
+    assert fetch(address, checksum, folder) == path  # the server is not asked
     path.write_bytes(content[:-1])
-    assert f"cannot download {address}" in refusal(fetch, address, checksum, tmp_path / "data")
-
-
-def test_a_download_replaces_a_damaged_file(tmp_path, server):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/archive.tar.gz").write_bytes(b"half")
-    fetch(*server, tmp_path / "data")
-    assert [path.stat().st_size for path in (tmp_path / "data").iterdir()] == [256 * 5000]
-
-
-def test_a_failed_download_leaves_nothing(tmp_path, server):
-    address, checksum = server
-    assert f"expected MD5 0, got {checksum}" in refusal(fetch, address, "0", tmp_path / "data")
-    closed = http.server.HTTPServer(("127.0.0.1", 0), Silent)
-    closed.server_close()
-    address = f"http://127.0.0.1:{closed.server_port}/archive.tar.gz"
-    message = refusal(fetch, address, checksum, tmp_path / "data")
-    assert f"cannot download {address}" in message
-    assert "Connection refused" in message
-    assert not list((tmp_path / "data").iterdir())
-
-
-def test_the_command_line_of_the_download(tmp_path):
-    done = stage("rarefeat.images.fetch", "mnist", str(tmp_path))
-    assert done.returncode == 2
-    assert "invalid choice: 'mnist'" in done.stderr
+    assert f"cannot download {address}" in refusal(fetch, address, checksum, folder)
 
 
 # The real CIFAR-10.
@@ -1184,43 +751,20 @@ def cifar10() -> dict[str, torch.Tensor]:
 
 
 @needs_cifar10
-def test_cifar10_has_published_counts_and_mean(cifar10):
-    assert cifar10["train"].shape == (50000, 3, 32, 32)
-    assert cifar10["test"].shape == (10000, 3, 32, 32)
+def test_cifar10_has_published_counts_mean_and_lists(cifar10):
     assert cifar10["train_labels"].bincount().tolist() == [5000] * 10
     assert cifar10["test_labels"].bincount().tolist() == [1000] * 10
     mean = cifar10["train"][::10].float().mean(dim=(0, 2, 3)) / 255
-    assert torch.allclose(
-        mean, torch.tensor([0.4914, 0.4822, 0.4465]), atol=0.005
-    )  # as published everywhere
-
-
-@needs_cifar10
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
-def test_the_lists_of_the_sdclr_benchmark(cifar10, seed):
-    files = {
-        "pretrain": "split{seed}_D_i.npy",
-        "few_shot": "split{seed}_S_b.npy",
-        "pool": "trainIdxList.npy",
-    }
-    index_files = {key: f"sdclr_splits/{name}" for key, name in files.items()}
-    data = ImageData(format="cifar_parquet", folder=str(CIFAR10), index_files=index_files)
-    split = split_indices(data, cifar10["train_labels"], 100.0, "long_tailed", "study", seed, 45)
-    assert len(split["pretrain"]) == 11165
-    assert split["counts"][split["class_order"]].tolist() == [
-        4500,
-        2697,
-        1617,
-        969,
-        581,
-        348,
-        208,
-        125,
-        75,
-        45,
-    ]
-    assert cifar10["train_labels"][split["few_shot"]].bincount().tolist() == [45] * 10
-    assert len(split["pool"]) == 45000
+    assert mean.tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=0.005)
+    names = {"pretrain": "split{seed}_D_i", "few_shot": "split{seed}_S_b", "pool": "trainIdxList"}
+    files = {key: f"sdclr_splits/{name}.npy" for key, name in names.items()}
+    data = ImageData(format="cifar_parquet", folder=str(CIFAR10), index_files=files)
+    labels = cifar10["train_labels"]
+    for seed in range(1, 6):
+        split = split_indices(data, labels, 100.0, "long_tailed", "study", seed, 45)
+        assert split["counts"][split["class_order"]].tolist() == SDCLR_COUNTS
+        assert labels[split["few_shot"]].bincount().tolist() == [45] * 10
+        assert len(split["pool"]) == 45000
 
 
 @needs_cifar10

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 from conftest import seeded
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
@@ -61,48 +59,14 @@ def test_logistic_probe_is_scikit_learns_logistic_regression(classes, l2):
     features, labels = clusters(150, classes, 8, 1.0, 2)
     weights, bias = logistic_probe(features.float(), labels, classes, l2)
     features = features.float().double().numpy()
-    reference = LogisticRegression(C=1 / (len(labels) * l2), tol=1e-10, max_iter=10_000).fit(
-        features, labels.numpy()
-    )
-    np.testing.assert_allclose(weights, reference.coef_, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-        bias, reference.intercept_ - reference.intercept_.mean(), rtol=1e-4, atol=1e-5
-    )
-    assert (
-        predict(torch.from_numpy(features), weights, bias).tolist()
-        == reference.predict(features).tolist()
-    )
+    regression = LogisticRegression(C=1 / (len(labels) * l2), tol=1e-10, max_iter=10_000)
+    expected = regression.fit(features, labels.numpy())
+    centred = expected.intercept_ - expected.intercept_.mean()
+    np.testing.assert_allclose(weights, expected.coef_, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(bias, centred, rtol=1e-4, atol=1e-5)
+    found = predict(torch.from_numpy(features), weights, bias)
+    assert found.tolist() == expected.predict(features).tolist()
     assert weights.dtype == bias.dtype == torch.float64
-    assert not weights.requires_grad
-
-
-def test_logistic_probe_two_classes_is_binary_regression():
-    """The difference of both weight vectors is that of the binary model."""
-    features, labels = clusters(80, 2, 5, 1.0, 3)
-    weights, bias = logistic_probe(features, labels, 2, 0.01)
-    reference = LogisticRegression(C=2 / (80 * 0.01), tol=1e-10, max_iter=10_000).fit(
-        features.numpy(), labels.numpy()
-    )
-    np.testing.assert_allclose(weights[1] - weights[0], reference.coef_[0], rtol=1e-4)
-    assert (bias[1] - bias[0]).item() == pytest.approx(reference.intercept_.item(), rel=1e-4)
-
-
-def test_logistic_probe_ends_where_the_gradient_vanishes():
-    features, labels = clusters(90, 4, 6, 2.0, 4)
-    weights, bias = logistic_probe(features, labels, 4, 0.02)
-    error = (
-        (features @ weights.T + bias).softmax(-1) - torch.nn.functional.one_hot(labels, 4)
-    ) / len(labels)
-    gradient = torch.cat([error.T @ features + 0.02 * weights, error.sum(0)[:, None]], 1)
-    assert gradient.norm() < 1e-6
-
-
-def test_logistic_probe_without_signal_predicts_class_shares():
-    weights, bias = logistic_probe(
-        torch.zeros(10, 2), torch.tensor([0] * 5 + [1] * 3 + [2] * 2), 3, 0.1
-    )
-    assert weights.abs().max() == 0
-    assert bias.softmax(-1).tolist() == pytest.approx([0.5, 0.3, 0.2], rel=1e-5)
 
 
 def test_logistic_probe_works_where_gradients_are_off():
@@ -122,29 +86,14 @@ def test_logistic_probe_that_does_not_converge_is_refused(monkeypatch):
         logistic_probe(features.fill_(torch.nan), labels, 3, 0.1)
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.0])
-def test_probes_classify_separable_clusters(scale):
+def test_sgd_probe_separates_clusters_and_depends_on_its_generator_alone():
     features, labels = clusters(300, 4, 16, 0.3, 7)
-    train, test = scale * features[:200], scale * features[200:]
-    for probe in (
-        logistic_probe(*standardise(train), labels[:200], 4, 1e-3),
-        sgd_probe(train, labels[:200], 4, seeded(0)),
-    ):
-        queries = standardise(train, test)[1] if probe[0].dtype == torch.float64 else test
-        assert (predict(queries, *probe) == labels[200:]).double().mean() > 0.98
-
-
-def test_sgd_probe_depends_on_its_generator_alone():
-    features, labels = clusters(50, 3, 4, 1.0, 8)
-    torch.manual_seed(0)
-    first = sgd_probe(features, labels, 3, seeded(1), epochs=3, batch=16)
-    torch.manual_seed(1)
-    again = sgd_probe(features, labels, 3, seeded(1), epochs=3, batch=16)
-    other = sgd_probe(features, labels, 3, seeded(2), epochs=3, batch=16)
+    first, again, other = (
+        sgd_probe(features[:200], labels[:200], 4, seeded(seed)) for seed in (1, 1, 2)
+    )
+    assert (predict(features[200:], *first) == labels[200:]).double().mean() > 0.98
     assert all(map(torch.equal, first, again))
     assert not torch.equal(first[0], other[0])
-    assert first[0].shape == (3, 4)
-    assert first[1].shape == (3,)
 
 
 def test_sgd_probe_lowers_the_learning_rate_after_each_third(monkeypatch):
@@ -165,25 +114,19 @@ def test_sgd_probe_lowers_the_learning_rate_after_each_third(monkeypatch):
 @pytest.mark.parametrize("neighbours", [1, 5, 11])
 @pytest.mark.parametrize("chunk", [7, 1000])
 def test_knn_is_scikit_learns_with_the_cosine_metric(neighbours, chunk):
-    # with two classes and an odd number there is no tie
+    # With two classes and an odd number there is no tie.
     features, labels = clusters(120, 2, 6, 1.5, 9)
-    train, test, train_labels = features[:80], 3 * features[80:], labels[:80]
-    reference = KNeighborsClassifier(neighbours, metric="cosine").fit(
-        train.numpy(), train_labels.numpy()
-    )
-    assert (
-        knn_predict(train, train_labels, test, neighbours, 2, chunk).tolist()
-        == reference.predict(test.numpy()).tolist()
-    )
+    train, test = features[:80], 3 * features[80:]
+    classifier = KNeighborsClassifier(neighbours, metric="cosine")
+    expected = classifier.fit(train.numpy(), labels[:80].numpy()).predict(test.numpy())
+    found = knn_predict(train, labels[:80], test, neighbours, 2, chunk)
+    assert found.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(
     ("nearest_first", "expected"),
     [
-        ([1, 0, 0, 1], 1),
         ([0, 1, 1, 0], 0),
-        ([2, 1, 0, 0, 1], 1),
-        ([2, 0, 1, 1, 0], 0),
         ([1, 2, 2, 0], 2),
         ([2, 1, 0], 2),
     ],
@@ -242,39 +185,6 @@ def test_groups_have_the_published_sizes(classes, sizes, fifth):
             assert got["delta_20"] == pytest.approx(
                 ((rank < fifth) - (rank >= classes - fifth)) / fifth
             )
-
-
-@pytest.mark.parametrize(
-    ("groups", "accuracy"), [((78.18, 76.23, 71.37), 75.55), ((86.44, 81.84, 76.23), 82.00)]
-)
-def test_published_groups_give_the_published_accuracy(groups, accuracy):
-    # CIFAR10-LT of Jiang et al. 2021, SimCLR and their method
-    order = torch.randperm(10, generator=seeded(0))
-    by_class = torch.zeros(10, dtype=torch.float64)
-    by_class[order] = (
-        torch.tensor(groups, dtype=torch.float64).repeat_interleave(torch.tensor([4, 3, 3])) / 100
-    )
-    got = group_metrics(by_class, order)
-    assert [got[name] for name in ("many", "medium", "few")] == pytest.approx(
-        [value / 100 for value in groups]
-    )
-    assert got["accuracy"] == pytest.approx(accuracy / 100, abs=5e-5)
-
-
-@given(st.lists(st.floats(0, 1), min_size=3, max_size=30), st.integers(0, 2**31))
-def test_group_metrics_do_not_depend_on_the_names_of_the_classes(accuracies, seed):
-    g = seeded(seed)
-    accuracy = torch.tensor(accuracies, dtype=torch.float64)
-    order, renamed = (
-        torch.randperm(len(accuracy), generator=g),
-        torch.randperm(len(accuracy), generator=g),
-    )
-    other = torch.empty_like(accuracy)
-    other[renamed] = accuracy
-    got = group_metrics(accuracy, order)
-    assert group_metrics(other, renamed[order]) == got
-    assert -1 <= got["delta_20"] <= 1
-    assert all(0 <= got[name] <= 1 + 1e-12 for name in got if name != "delta_20")
 
 
 def test_two_classes_have_a_head_and_a_tail_but_no_groups():

@@ -1,7 +1,6 @@
 """Wrong lists of an image folder: each is one line that names the file, its line or the key."""
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +37,12 @@ def read(**changes) -> dict:
     )
 
 
-def test_image_folder_is_read(images):
-    assert len(read()["train"]) == 4
+@pytest.mark.parametrize("encoded", ["\ufeff4.png 0\r\n5.png 1\r\n", "4.png 0\r5.png 1\r"])
+def test_lists_of_other_systems_are_read(images, encoded):
+    (images / "test.txt").write_bytes(encoded.encode())
+    assert read()["test_labels"].tolist() == [0, 1]
+    (images / "test.txt").write_bytes(encoded.encode("utf-16"))
+    assert "'utf-8' codec can't decode byte 0xff" in refusal(read)
 
 
 @pytest.mark.parametrize(
@@ -67,17 +70,14 @@ def test_image_folder_is_read(images):
             "images/train.txt: training images must have two classes at least, got 1",
         ),
         ("train", TRAIN + "./0.png 0\n", COPY),
+        ("test", "4.png 0\n5.png -1\n", f"images/test.txt, line 2: {BAD_LABEL} '5.png -1'"),
+        ("test", "4.png 0\n5\0.png 1\n", "data.folder: 1 of 6 files are missing, ..."),
     ],
 )
 def test_wrong_list_is_one_line(images, name, text, line):
     path = images / f"{name}.txt"
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
     assert matches(line, refusal(read))
-
-
-def test_copied_image_is_one_line(images):
-    shutil.copy(images / "0.png", images / "4.png")
-    assert matches(COPY, refusal(read))
 
 
 def test_unknown_class_is_one_line(images):

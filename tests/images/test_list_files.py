@@ -9,7 +9,7 @@ from conftest import refusal
 from PIL import Image
 
 from rarefeat.images.formats import entries
-from rarefeat.images.list_files import describe_sizes, split, write_lists
+from rarefeat.images.list_files import split, write_lists
 
 
 def write_images(folder: Path, *names: str) -> Path:
@@ -66,21 +66,11 @@ def test_odd_names_are_read_back(tmp_path):
     assert sorted(rows) == [(name, int(i > 1)) for i, name in enumerate(names)]
 
 
-def test_files_in_no_list_are_counted(tmp_path):
-    names = ["a/0.png", "a/1.png", "b/0.png", "b/1.png", "a/._0.png", "a/x.pdf", "loose.png"]
-    *_, line = write_lists(write_images(tmp_path, *names), 2)
-    assert line == "3 other files are in no list, 'a/._0.png' the first"
-
-
 def test_long_tail_and_a_small_test_set_are_told(tmp_path):
     *_, tail, few = write_lists(numbered(tmp_path, {"a": 60, "b": 10}), 5)
     assert "6 times the training images" in tail
     assert "pretrain_list: train.txt, rho: [6]" in tail
     assert few == "with 14 test images an accuracy has a standard error of up to 13.4 points"
-
-
-def test_sizes_of_a_large_balanced_folder_are_not_told():
-    assert describe_sizes([900, 1000], [500, 500]) == []
 
 
 def test_folder_train_without_test_is_a_class_or_refused(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
-from rarefeat.model.encoder import attend, attention, brelu, embed, pre_activations
+from rarefeat.model.encoder import attention, brelu, embed, pre_activations
 
 
 def naive_attention(x):
@@ -86,12 +86,6 @@ def test_pre_activations_ignore_further_coordinates():
     assert (
         embed_tokens(x, weights, bias) - embed_tokens(x[..., :4], weights, bias)
     ).abs().max() > 0.01
-
-
-def test_attention_of_one_token_is_identity():
-    tokens = torch.randn(2, 3, 1, 7, generator=seeded(1))
-    assert torch.equal(attention(tokens), torch.ones(2, 3, 1, 1))
-    assert torch.equal(attend(tokens), tokens)
 
 
 def test_bias_of_another_shape_is_refused():

@@ -1,11 +1,7 @@
-import math
-
 import numpy as np
 import pytest
 import torch
 from conftest import seeded
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_squared_error, r2_score
 
@@ -64,30 +60,6 @@ def test_linear_probe_uses_minimum_norm_solution():
     assert r2 == pytest.approx(r2_score(test_y, predicted), rel=1e-8)
 
 
-def test_linear_probe_of_zero_features_predicts_mean():
-    y, test_y = torch.tensor([0.0, 2.0]), torch.tensor([1.0, 3.0, 5.0])
-    mse, r2 = linear_probe(torch.zeros(2, 4), y, torch.zeros(3, 4), test_y)
-    assert mse == pytest.approx((0 + 4 + 16) / 3)
-    assert r2 == pytest.approx(1 - mse / (8 / 3))
-
-
-def test_linear_probe_recovers_linear_labels():
-    x, _, test_x, _ = regression(40, 5, 3)
-    w = torch.arange(5, dtype=torch.float64)
-    mse, r2 = linear_probe(x, x @ w + 1, test_x, test_x @ w + 1)
-    assert mse < 1e-20
-    assert r2 == pytest.approx(1.0)
-
-
-@given(st.integers(0, 2**31), st.floats(0.01, 100), st.floats(-10, 10))
-def test_linear_probe_ignores_scale_and_offset(seed, scale, offset):
-    x, y, test_x, test_y = regression(20, 3, seed)
-    plain = linear_probe(x, y, test_x, test_y)
-    assert linear_probe(scale * x + offset, y, scale * test_x + offset, test_y) == pytest.approx(
-        plain, rel=1e-6
-    )
-
-
 def test_pair_cosine_by_hand():
     f_x = torch.tensor([[1.0, 0.0], [3.0, 4.0], [2.0, 2.0], [1.0, 0.0]])
     f_y = torch.tensor([[5.0, 0.0], [4.0, 3.0], [-1.0, -1.0], [0.0, 7.0]])
@@ -104,20 +76,6 @@ def test_pair_cosine_counts_empty_pair_as_zero(zero_x, zero_y):
     similarity, empty = pair_cosine_similarity(f_x, f_y)
     assert similarity == pytest.approx(0.75)
     assert empty == 0.25
-
-
-def test_pair_cosine_of_zero_embeddings():
-    assert pair_cosine_similarity(torch.zeros(3, 2), torch.zeros(3, 2)) == (0.0, 1.0)
-
-
-@given(st.integers(0, 2**31), st.floats(1e-6, 1e6))
-def test_pair_cosine_range_and_scale_invariance(seed, scale):
-    f_x, f_y = torch.randn(2, 6, 4, generator=seeded(seed))
-    similarity, _ = pair_cosine_similarity(f_x, f_y)
-    assert -1 - 1e-6 <= similarity <= 1 + 1e-6
-    assert pair_cosine_similarity(scale * f_x, f_y)[0] == pytest.approx(similarity, abs=1e-5)
-    assert pair_cosine_similarity(f_x, f_x)[0] == pytest.approx(1.0, abs=1e-6)
-    assert not math.isnan(similarity)
 
 
 def test_pair_cosine_of_tiny_embeddings_is_not_empty():

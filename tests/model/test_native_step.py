@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rarefeat.errors import RarefeatError
-from rarefeat.model.simulators import DirectSimulator, ReducedSimulator, chi_variables
+from rarefeat.model.simulators import ReducedSimulator, chi_variables
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.training import native_numerics
 from rarefeat.training.native_numerics import draw_streams
@@ -228,21 +228,6 @@ def test_a_singular_gram_matrix_is_factored_as_in_torch():
     for kernel in kernels:
         with pytest.raises(RarefeatError, match="training diverged"):
             kernel.simulator.descend(weights * torch.nan, c, *arguments)
-
-
-def test_make_kernel_serves_the_reduced_simulator_alone():
-    reduced, direct = (
-        ReducedSimulator(4, 60, 6, 2),
-        DirectSimulator(torch.eye(12, 4).expand(2, -1, -1), 6),
-    )
-    for name, simulator, is_native in [
-        ("torch", reduced, False),
-        ("auto", reduced, True),
-        ("native", reduced, True),
-        ("auto", direct, False),
-    ]:
-        kernel = make_kernel(name, simulator, simulator.sample_tokens)
-        assert (type(kernel.simulator) is NativeSimulator) == is_native
 
 
 def test_cache_folder_is_temporary_for_read_only_environments(tmp_path, monkeypatch):

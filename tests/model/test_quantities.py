@@ -14,7 +14,6 @@ from rarefeat.model.theory_metrics import (
     excess_precision_at_k,
     final_metrics,
     initial_metrics,
-    initial_neuron_sets,
     last_linear_index,
     max_abs_coordinates,
     metrics_at_T1,
@@ -90,14 +89,6 @@ def test_initial_strong_and_tiny_counts_are_maxima():
     assert found["tiny_features_at_0"] == pytest.approx(2 * math.log(4) / 4)
 
 
-def test_initial_neuron_sets_by_hand():
-    sets = initial_neuron_sets(
-        planted([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]), 1.0
-    )
-    assert sets.lucky.int().tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
-    assert sets.ordinary.int().tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
-
-
 # Stage 1
 
 
@@ -153,12 +144,6 @@ def test_stage_one_bounds_of_lemma_c1():
     assert found(middle, 1 - decay)["outside_growth"] < 1
     assert found(middle, 1.01)["outside_growth"] == pytest.approx(1.01**160)
     assert found(1.0)["features_over_initial_norm"] < 1 < found(1.2)["features_over_initial_norm"]
-
-
-def test_stage_one_without_t1_has_no_bounds():
-    assert "growth_above_its_bound" not in stage_one_metrics(
-        course([1.03] * 4), STEPS, -1, course([1.03] * 4).select(0), LAW
-    )
 
 
 def test_t1_distinguishes_theorem_from_proof_bound():

@@ -129,16 +129,6 @@ def test_growth_error_is_below_a_few_percent(measured):
     assert (signal[:, -2:].mean(0) / expected[-2:] - 1).abs().max() < 0.15
 
 
-def test_growth_is_proportional_to_eps_j(measured):
-    """The ratio of the signals, in which everything but eps_j cancels."""
-    signal = measured.signal(measured.growth)
-    ratio = signal[:, -2:] / signal[:, :-2].mean(1, keepdim=True)
-    eps = frequencies(9, MINORITY, EPS_MIN)[-2:]
-    assert (
-        (ratio.mean(0) - eps) / (ratio.std(0) / math.sqrt(REPLICAS))
-    ).abs().max() < STANDARD_ERRORS
-
-
 def test_weights_outside_features_decay_as_in_eq_8(measured):
     r = measured.regime
     z = (measured.complement.mean() - (1 - r.eta * r.lambda_)) / (
@@ -182,13 +172,6 @@ def test_planted_errors_in_closed_form_are_detected(measured):
         assert bool(off_pooled := pooled.z(wrong).abs().max() > STANDARD_ERRORS) != (
             name in invisible
         ), (name, off_pooled)
-
-
-def test_attended_count_of_one_and_two_tokens():
-    assert attended_count(1, 0.7) == pytest.approx(1.0)
-    # Two tokens: both keep the feature, or one, each with probability 1/2.
-    e, n = math.e, math.exp(0.3)
-    assert attended_count(2, 0.3) == pytest.approx((2 + e * n / (e * n + 1) + 1 / (1 + n)) / 2)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.2])

@@ -3,24 +3,12 @@
 from rarefeat.model import stream_names
 
 NAMES = {
-    "BATCHES": "batches",
-    "COLOUR": "colour",
-    "COLOUR_DIRECTIONS": "colour directions",
-    "COMPLEMENT": "complement",
-    "DICTIONARY": "dictionary",
-    "MASK": "mask",
-    "NOISE": "noise",
-    "OVERSAMPLING": "oversampling",
-    "PROBE": "probe",
-    "PROBE_NOISE": "probe noise",
-    "RANDOM_MASK": "random mask",
-    "RULE_PREFIX": "rule ",
-    "TARGET": "target",
-    "TEST": "test",
-    "TEST_NOISE": "test noise",
-    "TRAIN": "train",
-    "WEIGHTS": "weights",
-}
+    "BATCHES": "batches", "COLOUR": "colour", "COLOUR_DIRECTIONS": "colour directions",
+    "COMPLEMENT": "complement", "DICTIONARY": "dictionary", "MASK": "mask", "NOISE": "noise",
+    "OVERSAMPLING": "oversampling", "PROBE": "probe", "PROBE_NOISE": "probe noise",
+    "RANDOM_MASK": "random mask", "RULE_PREFIX": "rule ", "TARGET": "target", "TEST": "test",
+    "TEST_NOISE": "test noise", "TRAIN": "train", "WEIGHTS": "weights",
+}  # fmt: skip
 
 
 def test_stream_names_are_unchanged():

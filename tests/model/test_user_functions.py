@@ -5,7 +5,6 @@ import random
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from conftest import refusal
@@ -88,39 +87,23 @@ def test_mask_rule_returns_what_the_function_returns(register, rule):
         assert checked(context).equal(rule(other))
 
 
-@pytest.mark.parametrize("field", PruningContext._fields)
-def test_mask_rule_changes_nothing_of_its_context(register, field):
+def tensors(context) -> list[torch.Tensor]:
+    """All tensors of a context, those of its moments among them."""
+    values = [*context[: context._fields.index("moments")], *context.moments]
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def test_mask_rule_changes_nothing_of_its_context(register):
     def overwrite(context):
-        value = getattr(context, field)
-        for tensor in value if isinstance(value, tuple) else (value,):
-            if isinstance(tensor, torch.Tensor):
-                tensor.numpy()[:] = 0
-                tensor.data.mul_(3)
+        for tensor in tensors(context):
+            tensor.numpy()[:] = 0
+            tensor.data.mul_(3)
         return mask_smallest(context.draw + 1, 0.5)
 
-    context, other = mask_context(), mask_context()
+    context = mask_context()
     register(overwrite)(context)
-    for value, expected in zip(context, other, strict=True):
-        for one, two in zip(
-            value if isinstance(value, tuple) else (value,),
-            expected if isinstance(expected, tuple) else (expected,),
-            strict=True,
-        ):
-            assert not isinstance(one, torch.Tensor) or one.equal(two)
-
-
-def test_mask_rule_may_return_a_buffer(register):
-    buffer = torch.zeros(2, m, dtype=torch.bool)
-
-    def rule(context):
-        return buffer[: len(context.norms)].copy_(mask_smallest(context.norms, 0.5))
-
-    checked = register(rule)
-    first = checked(mask_context(0))
-    second = checked(mask_context(1))
-    assert first.equal(smallest(mask_context(0)))
-    assert second.equal(smallest(mask_context(1)))
-    assert not first.equal(second)
+    assert len(tensors(context)) > 8
+    assert all(map(torch.equal, tensors(context), tensors(mask_context())))
 
 
 def test_bias_rule_changes_nothing_of_its_context(register):
@@ -150,14 +133,8 @@ def test_rule_is_loaded_once_for_a_training(tmp_path, monkeypatch):
 
 MIXING = {
     "mean": lambda context: context.norms < context.norms.mean(),
-    "best replica": lambda context: context.norms == context.norms.max(),
     "place of a replica": lambda context: torch.arange(len(context.norms))[:, None] < context.norms,
-    "median": lambda context: context.norms > context.norms.median(),
-    "first replica": lambda context: (context.norms[:1] < 2.5).expand_as(context.norms),
-    "neighbour": lambda context: context.norms.roll(1, 0) < 2.5,
     "number of replicas": lambda context: context.norms > len(context.norms),
-    "rank among replicas": lambda context: context.norms.argsort(0) > 0,
-    "softmax over replicas": lambda context: context.norms.softmax(0) > 0.3,
     "generator of the first": lambda context: (
         torch.rand(context.norms.shape, generator=context.generators[0]) < 0.5
     ),
@@ -184,36 +161,6 @@ def counting():
     return rule
 
 
-def averaging():
-    state = []
-
-    def rule(context):
-        state[:] = [0.4 * context.norms + 0.6 * sum(state)]
-        return mask_smallest(state[0], 0.5)
-
-    return rule
-
-
-def remembering():
-    state = [False]
-
-    def rule(context):
-        state[0] = state[0] | mask_smallest(context.norms, 0.3)
-        return state[0]
-
-    return rule
-
-
-def keeping_first():
-    first = []
-
-    def rule(context):
-        first.append(mask_smallest(context.norms, 0.5))
-        return first[0]
-
-    return rule
-
-
 def remembering_steps():
     steps = []
 
@@ -236,18 +183,13 @@ def caching():
 
 STATEFUL = {
     "counts calls": counting,
-    "keeps its first mask": keeping_first,
-    "remembers masks": remembering,
-    "running mean": averaging,
     "remembers steps": remembering_steps,
     "computes once a step": caching,
 }
 RANDOM = {
     "draws of torch": lambda context: torch.rand(context.norms.shape) < 0.5,
-    "draws of numpy": lambda context: torch.tensor(np.random.rand(*context.norms.shape)) < 0.5,
     "draws of Python": lambda context: torch.tensor([[random.random() for _ in range(m)]]) < 0.5,
     "draws of the system": lambda context: torch.tensor([[*os.urandom(m)]]) < 128,
-    "dropout": lambda context: torch.nn.functional.dropout(context.norms) > 0,
 }
 
 
@@ -271,17 +213,13 @@ def test_rule_of_more_than_its_context_is_refused(register, name, replicas):
     [
         (lambda context: context.norms[:1] > 0, "returns 1 rows for 2 replicas"),
         (lambda context: 1 / 0, "rule mine: fails at step 0: ZeroDivisionError: division by zero"),
-        (lambda context: context.norm, "rule mine: fails at step 0: AttributeError"),
         (lambda context: context.norms, "must return a mask, bool (S, m) = (1, 6) or (S, m, p)"),
         (lambda context: (context.norms > 0)[0], "got torch.bool (6,)"),
-        (lambda context: (context.norms > 0)[..., None], "got torch.bool (1, 6, 1)"),
-        (lambda context: (context.norms > 0).expand(2, -1), "got torch.bool (2, 6)"),
         (
             lambda context: context.weights > 0 if context.norms[0, 0] > 2.6 else context.norms > 0,
             "masks neurons in one replica, weights in another",
         ),
         (lambda context: context.norms.numpy() > 0, "must return a tensor, got ndarray at step 0"),
-        (lambda context: None, "must return a tensor, got NoneType at step 0"),
         (lambda context: (context.norms > 0).to("meta"), "must return a tensor on cpu, got one on"),
     ],
 )
@@ -296,7 +234,6 @@ def test_mask_rule_refuses_result_in_one_line(register, rule, line):
             lambda context: context.norms.double(),
             "must return float32 (S, m) = (1, 6), got torch.f",
         ),
-        (lambda context: context.norms[0], "got torch.float32 (6,)"),
         (lambda context: context.norms * random.random(), "returns another result when"),
     ],
 )
@@ -354,14 +291,10 @@ def test_files_that_a_rule_opens_are_declared(tmp_path, monkeypatch):
 def test_names_of_functions(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("named.py").write_bytes(b'\xef\xbb\xbfdef one(x):\n    """Say it.\n\n    More."""\n')
-    Path("broken.py").write_text("def (")
     assert explain_missing("named:one") == ""
     assert explain_missing("named:two").endswith("named.py has no function two; it has one")
     assert "there is no file" in explain_missing("unnamed:one")
-    assert "broken.py is no Python" in explain_missing("broken:one")
-    assert "one of your own is MODULE:FUNCTION" in explain_missing("one")
     assert first_docstring_line("named:one") == "Say it."
-    assert first_docstring_line("named:two") == "named:two"
     with pytest.raises(RarefeatError, match="needs a name"):
         register_function(lambda context: context, ())
     with pytest.raises(RarefeatError, match="is called smallest, as one that is built in"):

@@ -116,34 +116,11 @@ def replace_by_link() -> None:
 
 
 EDITS = {
-    "a value": (lambda: edit("rules.py", "LEVEL = 5", "LEVEL = 6"), True),
-    "a default of a dataclass": (lambda: edit("rules.py", "float = 1", "float = 2"), True),
     "a comment": (lambda: edit("helper.py", "return", "# twice\n    return"), True),
-    "a blank at the end": (lambda: edit("helper.py", "2 * x", "2 * x "), True),
-    "a docstring": (lambda: edit("helper.py", "return", '"""Twice."""\n    return'), True),
     "a name that a star import brings": (lambda: edit("helper.py", "twice", "thrice"), True),
-    "a decorator": (
-        lambda: edit("helper.py", "def", "import functools\n@functools.cache\ndef"),
-        True,
-    ),
-    "a function of eval": (lambda: edit("rules.py", 'return globals()["LEVEL"]', "return 5"), True),
-    "a registry": (lambda: edit("registry.py", "[]", "[2]"), True),
-    "an import for its effect": (lambda: edit("effects.py", "append(1)", "append(2)"), True),
-    "an empty package": (lambda: write("pkg/__init__.py", "\n"), True),
-    "a package of a late import": (lambda: write("later/__init__.py", "x = 1\n"), True),
-    "a relative import": (lambda: edit("pkg/relative.py", "1", "2"), True),
-    "a plugin by a computed name": (lambda: edit("plugin_b.py", "3", "4"), True),
-    "an import within a late module": (lambda: edit("latest.py", "4", "5"), True),
-    "a declared table": (lambda: write("declared.csv", "2\n"), True),
-    "a new line in a declared table": (lambda: write("declared.csv", "1\n\n"), True),
-    "an opened table": (lambda: write("opened.json", "[2]"), True),
     "a declaration": (lambda: edit("rules.py", '["declared.csv"]', "[]"), True),
     "another declaration": (
         lambda: edit("rules.py", '["declared.csv"]', '("declared.csv", "unused.csv")'),
-        True,
-    ),
-    "an annotated declaration": (
-        lambda: edit("rules.py", 'reads = ["declared.csv"]', 'reads: list = ["unused.csv"]'),
         True,
     ),
     "a package before a module": (
@@ -153,16 +130,9 @@ EDITS = {
     "another import": (lambda: edit("latest.py", "value", "import unused\nvalue"), True),
     "a link to the same text": (replace_by_link, False),
     "another time": (lambda: os.utime("helper.py", (1, 1)), False),
-    "the same text again": (lambda: write("helper.py", FILES["helper.py"]), False),
-    "a file that nobody imports": (lambda: edit("unused.py", "7", "8"), False),
-    "a table that nobody reads": (lambda: write("unused.csv", "8\n"), False),
-    "a new file": (lambda: write("newcomer.py", "value = 1\n"), False),
     "a new file of a package": (lambda: write("pkg/newcomer.py", "value = 1\n"), False),
-    "a config": (lambda: write("study.yaml", "seeds: 1\n"), False),
-    "an installed package": (lambda: write("site-packages/installed.py", "value = 9\n"), False),
     "cached bytecode": (lambda: py_compile.compile("helper.py"), False),
     "hidden files": (lambda: write(".git/config", "x"), False),
-    "results": (lambda: write("results/tables/a.parquet", "x"), False),
 }
 
 
@@ -179,22 +149,10 @@ def test_edit_moves_hash(folder, name):
         assert load_user_module("rules").hash == after.hash
 
 
-def test_declared_file_may_lie_elsewhere(folder, tmp_path_factory):
-    path = tmp_path_factory.mktemp("elsewhere") / "table.csv"
-    path.write_text("1\n")
-    Path("reader.py").write_text(f"reads = [{str(path)!r}]\ndef mine(x):\n    reads = x\n")
-    before = hash_user_code("reader:mine")
-    path.write_text("2\n")
-    assert hash_user_code("reader:mine") != before
-
-
 @pytest.mark.parametrize(
     ("name", "old", "new", "value"),
     [
-        ("helper.py", "2 * x", "3 * x", (4, 6, 3, 1, 5, 2)),
-        ("pkg/relative.py", "1", "8", (4, 6, 16, 8, 5, 2)),
         ("plugin_a.py", "2", "9", (4, 6, 2, 1, 5, 9)),
-        ("latest.py", "4", "5", (5, 6, 2, 1, 5, 2)),
         ("later/package.py", "6", "7", (4, 7, 2, 1, 5, 2)),
         ("rules.py", "LEVEL = 5", "LEVEL = 6", (4, 6, 2, 1, 6, 2)),
     ],
@@ -214,7 +172,7 @@ def test_edited_text_is_the_text_that_runs(folder, name, old, new, value):
 
 def test_hash_is_the_same_whatever_was_imported_before(folder):
     value = hash_user_code("rules:mine")
-    code = "from rarefeat.model.user_modules import hash_user_code; print(hash_user_code('rules:mine'))"
+    code = "from rarefeat.model.user_modules import *; print(hash_user_code('rules:mine'))"
     for imports in ("", "import late, pkg.near, numpy, json; ", "import effects, rules; "):
         done = subprocess.run(
             [sys.executable, "-c", imports + code], capture_output=True, text=True, check=True
@@ -239,13 +197,7 @@ def test_import_keeps_other_modules_of_the_user(folder):
     ("name", "text", "message"),
     [
         ("broken", "1 / 0", r"broken\.py cannot be imported: ZeroDivisionError: division by zero"),
-        ("broken", "def (", r"broken\.py cannot be imported: SyntaxError"),
         ("statistics", "x = 1", r"statistics\.py: an installed module is called statistics, too"),
-        (
-            "dataclasses",
-            "",
-            r"dataclasses\.py: an installed module is called dataclasses, too; ren",
-        ),
         ("numpy/__init__", "", r"numpy/__init__\.py: an installed module is called numpy, too"),
         ("lists", "reads = ['gone.csv']", r"lists\.py: reads: there is no file gone\.csv in"),
         (
@@ -260,8 +212,3 @@ def test_module_that_cannot_be_hashed_is_one_line(folder, name, text, message):
     write(f"{name}.py", text)
     with pytest.raises(RarefeatError, match=message):
         hash_user_code("rules:mine" if name in ("dataclasses", "numpy/__init__") else name)
-
-
-def test_module_with_a_byte_order_mark_is_read(folder):
-    Path("mark.py").write_bytes(b"\xef\xbb\xbfdef mine(seen):\n    return 1\n")
-    assert load_user_module("mark").module.mine(None) == 1

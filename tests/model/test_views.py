@@ -102,22 +102,12 @@ def test_impossible_views_are_rejected():
     space = make_simulator("reduced", "views", D, D1, 1, [1])
     with pytest.raises(RarefeatError, match="got simulator: reduced"):
         PairSampler(Views(mask=0.5), space, "reduced", "views", [1])
-    for changes in (
-        {"mask": 0.5, "rho": 0.5},
-        {"colour": 2},
-        {"colour_redrawn": True},
-        {"rho": 1.5},
-    ):
-        with pytest.raises(ValueError, match=r"rho|colour|less than"):
+    for changes in ({"mask": 0.5, "rho": 0.5}, {"colour": 2}, {"colour_redrawn": True}):
+        with pytest.raises(ValueError, match=r"rho|colour"):
             Views(**changes)
-    for changes in (
-        {"views": {"mask": 0.5}, "L": 3},
-        {"views": {"colour": 9, "colour_sigma": 1.0}, "L": 1},
-    ):
-        with pytest.raises(
-            ValueError, match=r"views\.mask needs L = 1|views\.colour must be at most"
-        ):
-            Data(**tiny_data().model_dump() | changes)
+    for views, L in (({"mask": 0.5}, 3), ({"colour": 9, "colour_sigma": 1.0}, 1)):
+        with pytest.raises(ValueError, match=r"views\.(mask needs L = 1|colour must be at most)"):
+            Data(**tiny_data().model_dump() | {"views": views, "L": L})
 
 
 # A bias of either sign
@@ -152,22 +142,13 @@ def test_gradient_rule_moves_bias_from_first_step():
 
 def test_history_holds_colour_directions_after_features():
     data = tiny_data(L=1, d1=24, views={"colour": 2, "colour_sigma": 1.0})
-    latents = synthesise("views", data, 0.5, [1])["train"]
-    encoder = pretrain_arm(
-        "views",
-        "direct",
-        data,
-        tiny_training(T=3, history=True),
-        Arm(arm="dense"),
-        0.3,
-        [1],
-        latents,
-    )[0]
+    latents, training = synthesise("views", data, 0.5, [1])["train"], tiny_training(history=True)
+    at = "views", "direct", data, training, Arm(arm="dense"), 0.3, [1], latents
+    encoder, _ = pretrain_arm(*at)
     space = make_simulator("direct", "views", data.d, data.d1, 8, [1])
     C = PairSampler(data.views, space, "direct", "views", [1]).directions[0]
-    torch.testing.assert_close(
-        encoder.history[0, -1, :, data.d : data.d + 2], encoder.weights[0] @ C
-    )
+    seen = encoder.history[0, -1, :, data.d : data.d + 2]
+    torch.testing.assert_close(seen, encoder.weights[0] @ C)
 
 
 def test_clean_negatives_in_loss_and_gradient():

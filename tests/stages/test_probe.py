@@ -94,14 +94,6 @@ def test_loss_is_above_floor_and_noise_worsens_metrics(simulator):
         assert rows[0][f"cosine_similarity_{name}"] > rows[1][f"cosine_similarity_{name}"]
 
 
-def test_bias_raises_cosine_of_dictionary_under_noise(simulator):
-    """Why a trained encoder can end above the ideal one in Figure 3."""
-    data = sized(d1=500, L=4)
-    biased, plain = (ideal(simulator, data, 0.1, bias=bias)[0] for bias in (0.1, 0.0))
-    name = "cosine_similarity_balanced"
-    assert biased[name] > plain[name] + 0.01
-
-
 def test_ideal_arm_is_dictionary_without_bias(simulator):
     data = sized()
     assert ideal(simulator, data, 0.2)[0] == ideal(simulator, data, 0.2, bias=0.0)[0] | {

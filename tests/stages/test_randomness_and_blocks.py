@@ -88,12 +88,6 @@ def test_generator_keeps_its_arguments_apart():
     assert generator("a", 1, "2train").initial_seed() != generator("a", 12, "train").initial_seed()
 
 
-def test_generator_does_not_change_global_state():
-    before = torch.get_rng_state()
-    torch.rand(3, generator=generator("a", 1, "b"))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_generators_of_adjacent_seeds_are_uncorrelated():
     n, streams = 20_000, 20
     draws = torch.stack(

@@ -38,15 +38,11 @@ def test_files_of_a_cell_lie_in_folders_of_its_values():
         cell_path("latents", "paper", AT.restrict_to(), "1-2", "safetensors")
         == "latents/paper/seeds=1-2.safetensors"
     )
-    assert list(
-        cell_paths(
-            "probes", "s", [AT.restrict_to("sigma"), cell(sigma=1)], iter(["1-2", "3-4"]), "parquet"
-        )
-    ) == [
-        "probes/s/sigma=0.05/seeds=1-2.parquet",
-        "probes/s/sigma=0.05/seeds=3-4.parquet",
-        "probes/s/sigma=1/seeds=1-2.parquet",
-        "probes/s/sigma=1/seeds=3-4.parquet",
+    cells = [AT.restrict_to("sigma"), cell(sigma=1)]
+    assert list(cell_paths("probes", "s", cells, iter(["1-2", "3-4"]), "parquet")) == [
+        f"probes/s/sigma={sigma}/seeds={seeds}.parquet"
+        for sigma in (0.05, 1)
+        for seeds in ("1-2", "3-4")
     ]
 
 

@@ -30,12 +30,9 @@ FOUND = {
 def test_expected_file_is_accepted():
     check_origin("f", json.dumps(FOUND), FOUND)
     # What is not named is not asked for.
-    check_origin(
-        "f",
-        json.dumps(FOUND),
-        {"study": "paper", "config": {"data": {"d": 9}}, "code": {"stages.synthesise": "1b"}},
-    )
-    check_origin("f", json.dumps(FOUND), {})
+    code = {"stages.synthesise": "1b"}
+    some = {"study": "paper", "config": {"data": {"d": 9}}, "code": code}
+    check_origin("f", json.dumps(FOUND), some)
 
 
 @pytest.mark.parametrize(
