@@ -31,6 +31,8 @@ class Made(NamedTuple):
     paths: list[Path]
     job: Job
     before: dict[str, str]
+    can_run: bool
+    """Whether all files that the job reads are there."""
 
 
 def made_files(project: Project) -> Iterator[Made]:
@@ -43,12 +45,23 @@ def made_files(project: Project) -> Iterator[Made]:
                 folders = stage.folders
                 paths = [results / stage.path(folder, name, cell, block) for folder in folders]
                 where = stage.shared_cell(cell).path, block if stage.axes != () else ""
-                yield from as_made(paths, project.stage_job(stage, name, *where))
-    for name in project.tables:
-        yield from as_made([results / f"tables/{name}.parquet"], project.table_job(name))
+                read = [
+                    upstream.path(folder, name, cell, block)
+                    for upstream in stage.upstream
+                    for folder in upstream.folders
+                    if upstream.config_of(study, cell) is not None
+                ]
+                yield from as_made(results, paths, project.stage_job(stage, name, *where), read)
+    for name, table in project.tables.items():
+        # What a checkpoint decides is known to no plan.
+        of_cells = table.files and hasattr(table.cells_of, "cells")
+        cells = project.files_of(name) if of_cells else []
+        read = [*cells, *(f"tables/{source}.parquet" for source in table.tables)]
+        path = results / f"tables/{name}.parquet"
+        yield from as_made(results, [path], project.table_job(name), read)
 
 
-def as_made(paths: list[Path], job: Job) -> Iterator[Made]:
+def as_made(results: Path, paths: list[Path], job: Job, read: list[str]) -> Iterator[Made]:
     """Yield the files of a job if they are there, and differ from it in their code at most."""
     if not all(path.is_file() for path in paths):
         return
@@ -58,7 +71,7 @@ def as_made(paths: list[Path], job: Job) -> Iterator[Made]:
     # A table says the identity of its job, and the file of a cell its settings.
     same = says["job"] == told.identity if "job" in says else says.get("config", {}) == job.config
     if same and own_code(before) == own_code(job.code):
-        yield Made(paths, job, before)
+        yield Made(paths, job, before, all((results / path).is_file() for path in read))
 
 
 def own_code(code: dict[str, str]) -> dict[str, str]:
@@ -103,9 +116,12 @@ def accept(results: Path, cores: int = 1) -> list[str]:
         if now != before:
             code_hashes.ACCEPTED[code_hashes.hash_code(now)] = before
             changed[made.job.stage].append(made)
-    sample = [
-        made for all_of in changed.values() for made in sorted(all_of, key=size)[:SAMPLE_SIZE]
-    ]
+    sample = []
+    for function, files in changed.items():
+        runnable = sorted((made for made in files if made.can_run), key=size)
+        if not runnable:
+            raise RarefeatError(f"cannot accept: what {function} reads is gone; run snakemake")
+        sample += runnable[:SAMPLE_SIZE]
     code_hashes.module_hashes.cache_clear()
     jobs = [(made, results) for made in sample]
     with multiprocessing.get_context("fork").Pool(cores, maxtasksperchild=1) as pool:
