@@ -46,5 +46,5 @@ def test_catalogue_and_container_files_are_in_step():
     assert (ROOT / "config/README.md").is_file()
     recipe = (ROOT / "Dockerfile").read_text()
     assert "--constraint /rarefeat/constraints.txt" in recipe
-    (version,) = re.findall(r"use Python (3[\d.]+);", (ROOT / "CONTRIBUTING.md").read_text())
+    (version,) = re.findall(r"on Python (3[\d.]+);", (ROOT / "CONTRIBUTING.md").read_text())
     assert f"FROM python:{version}-" in recipe

@@ -12,7 +12,8 @@ from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import read_table
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.cli_helpers import load_function
-from rarefeat.workflow.run.job_inputs import JobInputs
+from rarefeat.workflow.run.command import table_named
+from rarefeat.workflow.run.job_inputs import JobInputs, call
 from rarefeat.workflow.study_kind import Stage
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
@@ -46,8 +47,8 @@ def read(finished, tmp_path_factory):
         # Its own tables are passed by `read`; no file of them is here.
         inputs = JobInputs(job.model_copy(update={"tables": {}}), results)
         inputs.update({source: read(source) for source in table.tables})
-        content = load_function(job.stage)(inputs, job)
-        return content[name] if isinstance(content, dict) else content
+        content = call(load_function(job.stage), inputs, job)
+        return table_named(content, name) if isinstance(content, dict) else content
 
     def read(name: str) -> pd.DataFrame:
         if name not in tables:
@@ -62,7 +63,7 @@ def read(finished, tmp_path_factory):
 def test_figure_of_the_quick_grid_can_be_printed(name, read):
     job = QUICK.figure_job(name)
     tables = {table: read(table) for table in QUICK.figures[name].tables}
-    check(lambda: load_function(job.stage)(tables, job), most=SERIES.get(name, MOST_SERIES))
+    check(lambda: call(load_function(job.stage), tables, job), most=SERIES.get(name, MOST_SERIES))
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -137,7 +137,7 @@ def test_docs_show_the_study_in_all_indexes(documented):
 
 def test_lint_and_tests_of_the_author_pass(documented):
     file = "src/rarefeat/studies/example.py"
-    tests = "tests/workflow_config/test_section.py tests/claims/test_declarations.py"
+    tests = "tests/workflow_config/test_section.py"
     for command in (
         f"ruff check {file}",
         f"ruff format --check {file}",
@@ -159,7 +159,7 @@ def test_page_of_study_files_lists_names_that_exist():
     text = (ROOT / "docs/reference/study_files.md").read_text()
     names = re.findall(r"`([a-z_.]+)\.([A-Za-z_]+)`", text)
     pairs = [(module, name) for module, name in names if not module.startswith(("config.yaml",))]
-    assert len(pairs) > 30
+    assert len(pairs) > 20
     for module, name in pairs:
-        if "." in module or module == "study_kind":
+        if "." in module:
             assert hasattr(importlib.import_module(f"rarefeat.{module}"), name), (module, name)

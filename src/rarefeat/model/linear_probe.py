@@ -4,15 +4,15 @@ Axes: n samples of the training set, n_test of the test set, m neurons.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Real
 from torch import Tensor
 
 
 def linear_probe(
     train_features: Float[Tensor, "n m"],
-    train_labels: Float[Tensor, " n"],
+    train_labels: Real[Tensor, " n"],
     test_features: Float[Tensor, "n_test m"],
-    test_labels: Float[Tensor, " n_test"],
+    test_labels: Real[Tensor, " n_test"],
 ) -> tuple[float, float]:
     """Fit a linear head by least squares with intercept, and return its test MSE and R^2.
 
@@ -31,7 +31,7 @@ Head = tuple[Float[Tensor, " m"], Float[Tensor, ""]]
 
 
 def ridge_heads(
-    features: Float[Tensor, "n m"], labels: Float[Tensor, " n"], penalties: list[float]
+    features: Float[Tensor, "n m"], labels: Real[Tensor, " n"], penalties: list[float]
 ) -> list[Head]:
     """Minimise the mean squared error + penalty v |head|^2, with a free intercept.
 
@@ -53,7 +53,7 @@ def ridge_heads(
     return [solution(penalty) for penalty in penalties]
 
 
-def sign_error(head: Head, features: Float[Tensor, "n m"], labels: Float[Tensor, " n"]) -> float:
+def sign_error(head: Head, features: Float[Tensor, "n m"], labels: Real[Tensor, " n"]) -> float:
     """Compute the fraction of samples on the wrong side of 0, or on it, for labels of +1 and -1."""
     weights, intercept = head
     return ((features @ weights + intercept) * labels <= 0).double().mean().item()

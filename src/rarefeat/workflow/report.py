@@ -28,7 +28,13 @@ def find_existing_outputs(project: Project) -> tuple[list[str], str, str]:
     jobs |= {f"pages/{name}.html": (project.page_job, name) for name in project.pages}
     jobs |= {f"pages/{name}.html": (project.html_page_job, name) for name in project.html_pages}
     origins = {path: read_job_metadata(Path(project.results, path)) for path in jobs}
-    existing = [path for path, origin in origins.items() if origin]
+    # Snakemake asks for what a page is made of.
+    shown = {f"pages/{name}.html": page.figures for name, page in project.pages.items()}
+    existing = [
+        path
+        for path, origin in origins.items()
+        if origin and all(origins.get(f"figures/{name}.png") for name in shown.get(path, ()))
+    ]
     if not existing:
         hint = "for those of `make quick`: make report CONFIGFILE=config/quick.yaml"
         raise RarefeatError(f"{project.results}: no figures or pages to report; {hint}")

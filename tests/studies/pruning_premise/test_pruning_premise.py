@@ -1,16 +1,18 @@
-"""Tests of the study of the premise of Theorem 3.2: weights by hand, changes, claims, findings."""
+"""Tests of the study of the premise of Theorem 3.2: weights by hand, changes, claims."""
 
 import pandas as pd
 import pytest
 import torch
-from rarefeat.studies.pruning_premise.changes import changes_from_dense, iter_points
-from rarefeat.studies.pruning_premise.claims import point_measurements
-from rarefeat.studies.pruning_premise.config import AXES
-from rarefeat.studies.pruning_premise.doc_tables import summarise_changes
-from rarefeat.studies.pruning_premise.measure import interpolate_weights, rare_among_smallest
 
 from rarefeat.model.simulators import make_simulator
-from rarefeat.studies.pruning_premise import findings
+from rarefeat.studies.pruning_premise import (
+    AXES,
+    STUDY,
+    interpolate_weights,
+    rare_among_smallest,
+)
+from rarefeat.workflow.project import load
+from rarefeat.workflow.run.job import make_job
 
 POINT = dict(zip(AXES, (1.0, 0.112, 0.0, 0.1, 0.3), strict=True))
 
@@ -74,7 +76,7 @@ def test_changes_are_paired_by_point_and_seed():
             replicas(other, pruned_neuron={"growth": 0.0, "projection": 0.8}),
         ]
     ).sample(frac=1, random_state=0)
-    changes = changes_from_dense(table).set_index(["eps_min", "seed"]).sort_index()
+    changes = STUDY.changes(table).set_index(["eps_min", "seed"]).sort_index()
     assert changes.loc[0.3, "growth"].tolist() == pytest.approx([0.4] * 6)
     assert changes.loc[0.3, "spill"].tolist() == pytest.approx([0.05] * 6)
     assert changes.loc[0.3, "lead"].tolist() == pytest.approx([1.0] * 6)
@@ -82,10 +84,16 @@ def test_changes_are_paired_by_point_and_seed():
     assert changes.loc[0.5, "level"].tolist() == pytest.approx([1.0] * 6)
 
 
+SECTION = load("config/config.yaml").sections["pruning_premise"]
+
+
 def measured(**arms: dict[str, float]) -> dict:
-    """Estimates by claim of one point with these arms."""
-    (rows,) = (rows for _, rows in iter_points(changes_from_dense(replicas(**arms))))
-    return {row.claim: row for row in point_measurements(POINT, rows, tau=1.0)}
+    """Estimates by claim of one point with these arms; of the others there are dense rows."""
+    every = {name: {} for name in ("pruned_neuron", "random_neuron", "oracle_all")}
+    every["pruned_neuron__straight_through"] = {}
+    table = replicas(**every | arms)
+    job = make_job("claims.estimate:estimate_mean", (), {"pruning_premise": SECTION})
+    return {row.claim: row for row in STUDY.measure_claims({"premise_replicas": table}, job)}
 
 
 def test_claims_tell_the_choice_by_magnitude_from_any_mask():
@@ -108,43 +116,3 @@ def test_claims_count_runaways_and_straight_through_apart():
     assert rows["P-18-bounded"].estimate.value == 0
     assert rows["P-18"].diverged == rows["P-18-control"].diverged == 0
     assert rows["P-18"].estimate.value > 0 > rows["P-straight"].estimate.value
-
-
-GOOD = {"growth": 0.5, "growth_majority": 0.21, "strength": 0.6, "r2": 0.6}
-BAD = {"growth": 0.0, "growth_majority": 0.21, "strength": 0.2, "r2": 0.4}
-
-
-def sentences(mask: dict, premise: float, purity: tuple = ()) -> str:
-    """Findings of a table with one point from pure weights, and others from mixed ones."""
-    frames = []
-    for value, values in ((1.0, mask), *purity):
-        arms = {"pruned_neuron": values, "random_neuron": {}}
-        arms["pruned_neuron__straight_through"] = BAD
-        arms["oracle_all"] = {"strength": 40.0, "diverged": 1.0}
-        rows = replicas(POINT | {"purity": value}, **arms)
-        rows["strength"] *= 1 + 0.001 * (rows["seed"] * (rows["arm"] != "dense"))
-        rows["growth_majority"] += 0.0001 * rows["seed"] * (rows["arm"] != "dense")
-        frames.append(rows.assign(premise=premise))
-    table = summarise_changes(pd.concat(frames))
-    return " ".join(findings.findings(None, {"premise_changes": table}))
-
-
-def test_findings_follow_the_numbers_at_pure_weights():
-    good, bad = sentences(GOOD, 1.0), sentences(BAD, 1.0)
-    assert "at 1 of one point." in good
-    assert "grow faster at 1, eq. (15), and at 1 with" in good
-    assert "grow faster at none" in bad
-    unmet = sentences(GOOD, 0.0)
-    assert "at none of one point." in unmet
-    assert "both are shown at 1" in unmet
-
-
-def test_findings_say_where_between_the_effect_ends():
-    text = sentences(GOOD, 1.0, ((0.0, BAD), (0.5, GOOD)))
-    assert "exceeds that of the random mask from a purity of 0.5 on" in text
-    assert "against dense, by +1.00" in text
-    assert "100 % of the runs diverge" in text
-    assert "A linear probe gains at 2 of the 3" in text
-    text = sentences(BAD, 1.0, ((0.0, BAD),))
-    assert "that of the random mask nowhere." in text
-    assert "A linear probe is shown to gain at none of the 2" in text
