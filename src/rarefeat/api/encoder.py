@@ -488,7 +488,7 @@ def train(
     with progress_display(bool(progress)):
         latents = synthesise(chosen.draws, chosen.data, eps_min, [seed])["train"]
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
-    trained = PRETRAIN.config_of(chosen, point)
+    trained = PRETRAIN.config_of(chosen, point) or {}
     job = make_job(PRETRAIN.function, (), trained, chosen.draws, point, f"{seed}-{seed}")
     tensors = [tensor[0] for tensor in encoders[only.label]]
     return build_encoder(tensors, job, only, seed, pd.DataFrame(rows))

@@ -329,7 +329,7 @@ class SweepPlan:
         if {arm.arm, self.study.training.bias.rule} & REGISTERED.keys():
             return None
         cell = Cell(self.study.cells()[0].axes, (arm,))
-        return make_job(PROBE.function, PROBE.lineage[:-1], PROBE.config_of(self.study, cell))
+        return make_job(PROBE.function, PROBE.lineage[:-1], PROBE.config_of(self.study, cell) or {})
 
     def key(self, cell: Cell, arm: Arm, seed: int) -> str:
         """Return the hash of what sets the result of one training; empty if it has none."""

@@ -186,6 +186,6 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
         title = f"task in {signal:g} of {int(rows['at'].max())} directions"
         ax.set(xlabel="rank $r$", ylim=(0, None), title=title)
     axes[0, 0].set_ylabel("mean squared error")
-    figure.suptitle("The error of attention of low rank, simulated and by the theorem")
+    figure.suptitle("The error of attention by its rank")
     entries = {"simulated": look.without_line, "Theorem 5.4.2": STATED}
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
