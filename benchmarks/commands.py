@@ -53,7 +53,7 @@ def read_log(path: Path) -> Run:
 def during(results: Path, runs: list[Run]) -> list[Path]:
     """List the benchmarks that were written during one of the runs."""
     written = {
-        path: datetime.fromtimestamp(path.stat().st_mtime) for path in results.rglob("*.log.tsv")
+        path: datetime.fromtimestamp(path.stat().st_mtime) for path in results.rglob("*.log")
     }
     return [
         path
@@ -62,13 +62,10 @@ def during(results: Path, runs: list[Run]) -> list[Path]:
     ]
 
 
-def core_minutes(benchmarks: list[Path]) -> float:
-    """Return the core-minutes of the jobs of some benchmarks."""
-    seconds = (
-        pd.to_numeric(pd.read_csv(path, sep="\t")["cpu_time"], errors="coerce").sum()
-        for path in benchmarks
-    )
-    return round(sum(seconds) / 60, 1)
+def core_minutes(logs: list[Path]) -> float:
+    """Return the core-minutes of some jobs, from the last lines of their logs."""
+    used = (re.findall(r"([\d.]+) CPU s, \d+ MB$", path.read_text()) for path in logs)
+    return round(sum(float(seconds) for found in used for seconds in found) / 60, 1)
 
 
 def main() -> None:
@@ -94,10 +91,10 @@ def main() -> None:
         parser.error("give logs, or --studies")
     runs = [read_log(path) for path in args.logs]
     results = args.results or args.project / "results"
-    names = [f"{study}{each}.log.tsv" for study in args.studies for each in ("", "/**/seeds=*")]
+    names = [f"{study}{each}.log" for study in args.studies for each in ("", "/**/seeds=*")]
     of_studies = [path for name in names for path in results.glob(f"logs/*/{name}")]
     if args.studies and not of_studies:
-        parser.error(f"{results}/logs has no benchmark of {', '.join(args.studies)}")
+        parser.error(f"{results}/logs has no log of {', '.join(args.studies)}")
     row = {
         "what": name,
         "minutes": round(sum((run.ended - run.begun).total_seconds() for run in runs) / 60, 1)

@@ -84,9 +84,7 @@ def kill_training(folder: Path) -> bool:
     for process in processes(folder):
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            if "rarefeat.workflow.run.launch" in words and any(
-                "/encoders/neighbour" in w for w in words
-            ):
+            if {"run", "stages.pretrain:stage", "neighbour"} <= {*words}:
                 process.kill()
                 return True
     return False
@@ -132,7 +130,7 @@ def test_plan_does_not_depend_on_the_profile(finished, tmp_path):
 
     def plan(*arguments: str) -> set[str]:
         process = run(finished, "--dry-run", "--forceall", "--printshellcmds", *arguments)
-        return set(re.findall(r"python -m rarefeat.*", process.stdout))
+        return set(re.findall(r"rarefeat run .*", process.stdout + process.stderr))
 
     expected = plan()
     assert len(expected) > 60
