@@ -91,6 +91,11 @@ class LogHandler(LogHandlerBase):
         except Exception:
             self.handleError(record)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether `--quiet all` asks for errors alone."""
+        return "ALL" in {getattr(item, "name", "") for item in self.common_settings.quiet or ()}
+
     def say(self, text: str) -> None:
         """Print lines above the bar."""
         tqdm.write(text, file=self.stream)
@@ -108,7 +113,7 @@ class LogHandler(LogHandlerBase):
 
     def on_run_info(self, record) -> None:
         """Print the number of jobs and make the bar."""
-        if self.bar is None and not self.common_settings.quiet:
+        if self.bar is None and not self.is_silent:
             self.total = record.stats["total"]
             self.say(f"{count_jobs(self.total)} to run")
             if self.common_settings.dryrun:
@@ -131,7 +136,7 @@ class LogHandler(LogHandlerBase):
 
     def on_shellcmd(self, record) -> None:
         """Print the command of a job, where that is asked for."""
-        if self.common_settings.printshellcmds and record.cmd:
+        if self.common_settings.printshellcmds and getattr(record, "cmd", ""):
             self.say(f"    {record.cmd}")
 
     def on_debug_dag(self, record) -> None:

@@ -130,7 +130,7 @@ def test_plan_does_not_depend_on_the_profile(finished, tmp_path):
 
     def plan(*arguments: str) -> set[str]:
         process = run(finished, "--dry-run", "--forceall", "--printshellcmds", *arguments)
-        return set(re.findall(r"rarefeat run .*", process.stdout + process.stderr))
+        return set(re.findall(r"rarefeat run .*2>&1", process.stdout + process.stderr))
 
     expected = plan()
     assert len(expected) > 60
