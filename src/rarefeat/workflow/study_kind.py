@@ -322,13 +322,6 @@ class StudyKind:
         return merge_configs(taken, raw) if isinstance(raw, dict) else raw
 
 
-def table_from(function: str, sections: ConfigSections | None = None, **options: Any) -> Table:
-    """Return a table whose schema has the name of its function, in capitals."""
-    module, _, name = function.partition(":")
-    folder = ".".join(module.split(".")[:2])
-    return Table(f"{folder}.tables:{name.upper()}", function, sections or {}, **options)
-
-
 def joined_table(schema: str, tables: Iterable[str]) -> Table:
     """Return the table of all rows of several others."""
     function = "stages.concat_tables:join"
