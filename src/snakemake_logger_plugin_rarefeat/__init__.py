@@ -136,8 +136,9 @@ class LogHandler(LogHandlerBase):
 
     def on_shellcmd(self, record) -> None:
         """Print the command of a job, where that is asked for."""
-        if self.common_settings.printshellcmds and getattr(record, "cmd", ""):
-            self.say(f"    {record.cmd}")
+        command = getattr(record, "shellcmd", "") or getattr(record, "cmd", "")
+        if self.common_settings.printshellcmds and command:
+            self.say(f"    {command}")
 
     def on_debug_dag(self, record) -> None:
         """Print how the graph of jobs grows, where that is asked for."""
