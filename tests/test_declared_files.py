@@ -15,8 +15,8 @@ from rarefeat.images import file_schemas as images
 from rarefeat.images import pretrain as image_training
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.stages import file_schemas as chain
+from rarefeat.studies.augmentation import SUPERVISE
 from rarefeat.studies.augmentation import file_schemas as augmentation
-from rarefeat.studies.augmentation.declaration import SUPERVISE
 from rarefeat.workflow.files.file_schema import FileSchema
 from rarefeat.workflow.project import load
 from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS

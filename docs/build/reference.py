@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 
 from rarefeat.images import file_schemas as image_files
 from rarefeat.stages import file_schemas as chain_files
+from rarefeat.studies.augmentation import file_schemas as augmentation_files
 from rarefeat.workflow.config.images import Augmentation as ImageAugmentation
 from rarefeat.workflow.config.images import (
     ImageArm,
@@ -128,15 +128,6 @@ def tables_page(maker: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def file_schema_modules() -> list[ModuleType]:
-    """Return the modules that declare files: of chain, images, and kinds with own stages."""
-    return [
-        chain_files,
-        image_files,
-        *filter(None, (kind.load("file_schemas") for kind in kinds().values())),
-    ]
-
-
 def files_page() -> str:
     """Render docs/reference/files.md: every file of tensors, and tables outside of `tables/`."""
     lines = [
@@ -154,7 +145,7 @@ def files_page() -> str:
         " `rarefeat.read_table` a table of",
         "the [tables](tables/index.md).",
     ]
-    for module in file_schema_modules():
+    for module in (chain_files, image_files, augmentation_files):
         axes = ((f"`{axis}`", meaning) for axis, meaning in module.AXES.items())
         lines += ["", f"## {module.TITLE}", "", markdown_table(("axis", "meaning"), *axes)]
         for contents in module.FILES:

@@ -1,7 +1,7 @@
 """A whole config, typed: the sections of all study kinds, and the outputs that they declare.
 
 Values and their reasons are in `config/`; the declarations of the kinds are in
-`studies/*/declaration.py`.
+`studies/*/__init__.py`.
 """
 
 import contextlib
@@ -341,7 +341,7 @@ class Project:
 
     def trained_sizes(self, lucky_sets: str) -> list[str]:
         """Return the encoders of the sizes whose lucky sets are large enough to be trained."""
-        from rarefeat.studies.scaling.declaration import encoders_of_large_sets
+        from rarefeat.studies.scaling import encoders_of_large_sets
 
         return encoders_of_large_sets(self.sections["scaling"], lucky_sets)
 

@@ -1,44 +1,39 @@
 """The study kinds: every file and folder of `studies/` that declares `STUDY`, or `KIND`."""
 
 import importlib
-import importlib.util
 from functools import cache
 from pathlib import Path
 
 from rarefeat.errors import RarefeatError
+from rarefeat.workflow.run.code_hashes import find_file
 from rarefeat.workflow.study_kind import SHARED_STAGES, Stage, StudyKind
 
 STUDIES = Path(__file__).parents[1] / "studies"
 FIRST = ("imbalance", "scaling", "augmentation", "long_tail", "theory", "selection", "fate")
 """Kinds that lists begin with; the others follow by name."""
-NO_STUDY = ("experiment",)
-"""Modules of the folder that declare no kind."""
+NO_STUDY = ("experiment", "theorems")
+"""What the folder holds beside kinds."""
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of all kinds, in the order of lists."""
-    files = {path.stem for path in STUDIES.glob("[a-z]*.py")} - {*NO_STUDY}
-    folders = {path.parent.name for path in STUDIES.glob("*/declaration.py")}
-    found = sorted(files | folders)
+    files = {path.stem for path in STUDIES.glob("[a-z]*.py")}
+    folders = {path.parent.name for path in STUDIES.glob("*/__init__.py")}
+    found = sorted((files | folders) - {*NO_STUDY})
     return (*(name for name in FIRST if name in found), *(n for n in found if n not in FIRST))
 
 
 @cache
 def load_kind(name: str) -> StudyKind:
-    """Return the declaration in the file of a kind, or in `declaration` of its folder.
-
-    RarefeatError that names the file, where it cannot be imported.
-    """
-    module = f"rarefeat.studies.{name}"
-    if importlib.util.find_spec(module).submodule_search_locations is not None:
-        module += ".declaration"
+    """Return what a kind declares; RarefeatError that names its file, where it has a mistake."""
     try:
-        imported = importlib.import_module(module)
+        imported = importlib.import_module(f"rarefeat.studies.{name}")
         return imported.KIND if hasattr(imported, "KIND") else imported.STUDY.kind
     except Exception as error:
+        path = find_file(f"studies.{name}").relative_to(STUDIES.parents[1])
         what = f"{type(error).__name__}: {error}"
-        raise RarefeatError(f"{module.replace('.', '/')}.py: {' '.join(what.split())}") from error
+        raise RarefeatError(f"{path}: {' '.join(what.split())}") from error
 
 
 @cache

@@ -5,7 +5,6 @@ that exist are in `registry.py`; what the declarations of one config add up to i
 """
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -253,8 +252,6 @@ class ClaimInputs:
 
 
 STUDIES = Path(__file__).parents[1] / "studies"
-SINGLE_FILE_MODULES = ("declaration", "config", "tables", "figures", "claims", "doc_tables")
-"""What a study kind that is one file holds itself."""
 
 
 @dataclass(frozen=True)
@@ -295,22 +292,13 @@ class StudyKind:
         return (STUDIES / f"{self.name}.py").is_file()
 
     def module(self, name: str) -> str:
-        """Return the name of one of its modules, from the package's root.
-
-        A kind that is one file holds SINGLE_FILE_MODULES itself; another module of it is
-        `studies/KIND_NAME.py`. The declaration of a folder holds those that have no file there.
-        """
-        if self.is_file:
-            own = name in SINGLE_FILE_MODULES
-            return f"studies.{self.name}" if own else f"studies.{self.name}_{name}"
+        """Return the name of one of its modules; where it has none of this name, its own."""
         module = f"studies.{self.name}.{name}"
-        declared = name in SINGLE_FILE_MODULES and not find_file(module)
-        return f"studies.{self.name}.declaration" if declared else module
+        return module if find_file(module) else f"studies.{self.name}"
 
-    def load(self, name: str) -> ModuleType | None:
-        """Import one of its modules; None where it has none of this name."""
-        module = f"rarefeat.{self.module(name)}"
-        return importlib.import_module(module) if importlib.util.find_spec(module) else None
+    def load(self, name: str) -> ModuleType:
+        """Import one of its modules."""
+        return importlib.import_module(f"rarefeat.{self.module(name)}")
 
     def inherited(self, raw: Any, shared: dict) -> Any:
         """Return its raw section with the values of the top level that it takes."""

@@ -19,10 +19,9 @@ from rarefeat.model.encoder import embed, pre_activations
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import regression_target
+from rarefeat.studies.augmentation import SUPERVISE, figures
 from rarefeat.studies.augmentation import claims as decoupling
-from rarefeat.studies.augmentation import figures
 from rarefeat.studies.augmentation.config import Supervised
-from rarefeat.studies.augmentation.declaration import SUPERVISE
 from rarefeat.studies.augmentation.measure import measure_augmentation
 from rarefeat.studies.augmentation.metrics import (
     course_metrics,

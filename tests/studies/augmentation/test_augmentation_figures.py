@@ -5,8 +5,7 @@ import pytest
 import synthetic_tables
 from paper_values import check, texts
 
-from rarefeat.studies.augmentation import figures
-from rarefeat.studies.augmentation.declaration import FIGURES
+from rarefeat.studies.augmentation import FIGURES, figures
 
 FEW = (
     "random_mask", "independent_noise", "random_mask_learned_bias", "colour_mask_and_redrawn",

@@ -10,8 +10,7 @@ from conftest import of_size, verdicts_of
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
-from rarefeat.studies.fate import claims, learning_times
-from rarefeat.studies.fate.declaration import LateLearning
+from rarefeat.studies.fate import LateLearning, claims, learning_times
 from rarefeat.studies.fate.doc_tables import count_longer, select_stairs
 from rarefeat.studies.fate.draws import CellSettings
 from rarefeat.studies.fate.measure import train_until_learned

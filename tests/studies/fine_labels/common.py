@@ -5,10 +5,9 @@ from pathlib import Path
 import torch
 
 from rarefeat.model.randomness import generator
+from rarefeat.studies.fine_labels import FineLabels, direct_simulator, scalar_simulator
 from rarefeat.studies.fine_labels import data as D
-from rarefeat.studies.fine_labels import direct_simulator, scalar_simulator
 from rarefeat.studies.fine_labels.config import Detectors, HierarchicalData, Labels, Learner
-from rarefeat.studies.fine_labels.declaration import FineLabels
 from rarefeat.workflow.config.study import merge_configs
 from rarefeat.workflow.config.yaml_reader import read_yaml
 

@@ -8,10 +8,9 @@ from pydantic import ValidationError
 from rarefeat.errors import RarefeatError
 from rarefeat.model.contrastive import infonce
 from rarefeat.model.encoder import embed, pre_activations
-from rarefeat.studies.fine_labels import contrastive_encoder
+from rarefeat.studies.fine_labels import Crossing, contrastive_encoder
 from rarefeat.studies.fine_labels import data as D
 from rarefeat.studies.fine_labels.config import ContrastiveSettings, CrossingArm, LinearHeadSettings
-from rarefeat.studies.fine_labels.declaration import Crossing
 
 ARMS = [
     CrossingArm(arm=arm, alpha=alpha, bias=bias)

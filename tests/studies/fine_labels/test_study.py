@@ -12,9 +12,7 @@ from scipy.stats import norm
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
 from rarefeat.errors import RarefeatError
-from rarefeat.studies.fine_labels import claims, networks, theory
-from rarefeat.studies.fine_labels.config import COARSE, Labels, fine
-from rarefeat.studies.fine_labels.declaration import (
+from rarefeat.studies.fine_labels import (
     COMPARE,
     CROSS,
     DIGITS,
@@ -24,7 +22,11 @@ from rarefeat.studies.fine_labels.declaration import (
     SCALAR,
     SWEEP_DIGITS,
     TRAIN,
+    claims,
+    networks,
+    theory,
 )
+from rarefeat.studies.fine_labels.config import COARSE, Labels, fine
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.cli_helpers import load_function
 from rarefeat.workflow.run.job_inputs import JobInputs, call

@@ -5,8 +5,7 @@ import pytest
 import synthetic_tables
 from paper_values import check, texts
 
-from rarefeat.studies.imbalance import figures
-from rarefeat.studies.imbalance.declaration import FIGURES
+from rarefeat.studies.imbalance import FIGURES, figures
 
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}
 MANY = {"seeds": 7}

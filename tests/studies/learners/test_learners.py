@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from conftest import of_size
 
-from rarefeat.studies.learners.declaration import LearnerStudy, late_learners
+from rarefeat.studies.learners import LearnerStudy, late_learners
 from rarefeat.studies.learners.lockout import (
     CONTRASTS,
     frequencies,

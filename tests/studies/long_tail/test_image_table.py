@@ -12,9 +12,9 @@ from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.images.probe import probe_images
+from rarefeat.studies.long_tail import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
 from rarefeat.studies.long_tail.aggregate import longtail, longtail_summary
 from rarefeat.studies.long_tail.claims import measure
-from rarefeat.studies.long_tail.declaration import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
 from rarefeat.workflow.config.images import ImageArm, ImageProbe, ImageStudy, Network
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import load

@@ -13,8 +13,8 @@ from rarefeat.images.network import ImageEncoder
 from rarefeat.images.nt_xent import convolution_weights
 from rarefeat.images.splits import long_tailed_counts
 from rarefeat.statistics import minimum_detectable_mean
+from rarefeat.studies.long_tail import GROUPS, PROBES
 from rarefeat.studies.long_tail import staged_protocol as protocol
-from rarefeat.studies.long_tail.declaration import GROUPS, PROBES
 from rarefeat.studies.long_tail.doc_tables import (
     by_class,
     by_width,

@@ -20,7 +20,7 @@ from rarefeat.model.neurons import lucky_neurons, ordinary_neurons
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.simulators import make_simulator
 from rarefeat.model.thresholds import GAMMA
-from rarefeat.studies.scaling.declaration import KIND, LUCKY_SETS, Scaling
+from rarefeat.studies.scaling import KIND, LUCKY_SETS, Scaling
 from rarefeat.studies.scaling.exponents import (
     bounds,
     draw_exponents,

@@ -20,9 +20,8 @@ from rarefeat.claims.verdict import (
 )
 from rarefeat.images.nt_xent import nt_xent
 from rarefeat.stages import critical_frequency
-from rarefeat.studies.selection import claims, digits, doc_tables, model_diagnostics
+from rarefeat.studies.selection import MEASURE, claims, digits, doc_tables, model_diagnostics
 from rarefeat.studies.selection.config import SCORES, Intervention, InterventionSweep
-from rarefeat.studies.selection.declaration import MEASURE
 from rarefeat.studies.selection.measure import measure_selection
 from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.project import load

@@ -16,8 +16,7 @@ from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, sensitivity_rows, v
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import make_simulator
 from rarefeat.stages.tables import METRICS
-from rarefeat.studies.theory import claims, figures
-from rarefeat.studies.theory.declaration import ONE_STEP, of_encoders
+from rarefeat.studies.theory import ONE_STEP, claims, figures, of_encoders
 from rarefeat.studies.theory.half_and_double import half_and_double
 from rarefeat.studies.theory.history import read_overlap, smallest_of_minority
 from rarefeat.studies.theory.one_step import one_step, read_one_step

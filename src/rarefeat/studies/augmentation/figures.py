@@ -19,7 +19,7 @@ from rarefeat.figures.panels import (
     plot_points,
 )
 from rarefeat.figures.style import GREY, MANY, MARKERS, STYLES, SeriesStyle, sequential_styles
-from rarefeat.studies.augmentation.declaration import augmentation
+from rarefeat.studies.augmentation import augmentation
 
 Tables = Mapping[str, pd.DataFrame]
 WITHOUT_BIAS = "_without_bias"

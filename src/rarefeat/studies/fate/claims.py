@@ -8,7 +8,7 @@ import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.studies.experiment import select
-from rarefeat.studies.fate.declaration import AXES, LateLearning, LearningStudy
+from rarefeat.studies.fate import AXES, LateLearning, LearningStudy
 from rarefeat.studies.fate.growth import TOPS
 from rarefeat.studies.fate.learning_times import log_margin_limit, state_from_table
 from rarefeat.studies.fate.theorem import cooccurrence, critical_sample

@@ -5,8 +5,8 @@ import pandas as pd
 
 from rarefeat.claims.estimate import estimate_mean
 from rarefeat.claims.verdict import PAIRED, confidence_bounds
+from rarefeat.studies.fate import AXES, GROWTH
 from rarefeat.studies.fate.claims import doublings_later, learned_by_seed, log_loss
-from rarefeat.studies.fate.declaration import AXES, GROWTH
 from rarefeat.studies.fate.learning_times import learned_counts, points_of, share_interval
 
 COUNTED_STEPS = 500, 2000, 8000, 32_000

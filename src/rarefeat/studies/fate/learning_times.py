@@ -23,7 +23,7 @@ from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.verdict import BINARY, confidence_bounds
 from rarefeat.model.logistic_fit import LogisticFit, fit_logistic
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.studies.fate.declaration import AXES, FATE_TIMES, GROWTH, OPENED, LearningStudy
+from rarefeat.studies.fate import AXES, FATE_TIMES, GROWTH, OPENED, LearningStudy
 from rarefeat.studies.fate.draws import FRESH_SAMPLE
 from rarefeat.studies.fate.growth import PASSES, gate
 

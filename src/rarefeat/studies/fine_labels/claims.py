@@ -8,9 +8,8 @@ from scipy.stats import spearmanr
 
 from rarefeat.claims.estimate import exponent
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.studies.fine_labels import theory
+from rarefeat.studies.fine_labels import DIRECT, RIDGE, SCALAR, FineLabels, theory
 from rarefeat.studies.fine_labels.config import COARSE, Labels, fine
-from rarefeat.studies.fine_labels.declaration import DIRECT, RIDGE, SCALAR, FineLabels
 from rarefeat.studies.fine_labels.doc_tables import KINDS
 
 DIRECT_CLAIMS = {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from rarefeat.studies.fine_labels.declaration import RIDGE
+from rarefeat.studies.fine_labels import RIDGE
 from rarefeat.studies.fine_labels.tables import BASELINE, mean_by
 
 COARSE = "subclass-1"

@@ -1,4 +1,4 @@
-"""Figures of the study of fine labels; their captions are in `declaration.py`."""
+"""Figures of the study of fine labels; their captions are in `__init__.py`."""
 
 from collections.abc import Mapping
 
@@ -18,8 +18,7 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.style import GREY, STYLES, SeriesStyle
 from rarefeat.stages.tables import PAIRED
-from rarefeat.studies.fine_labels import doc_tables
-from rarefeat.studies.fine_labels.declaration import RIDGE, FineLabels
+from rarefeat.studies.fine_labels import RIDGE, FineLabels, doc_tables
 from rarefeat.studies.fine_labels.tables import BASELINE
 
 Tables = Mapping[str, pd.DataFrame]

@@ -1,1 +1,218 @@
-"""Imbalance and pruning: synthetic experiments of the core paper, and a cross-check."""
+"""How rare is too rare for contrastive learning, and does pruning help?
+
+Every study is a chain of its own: data, training, probes and tables of a grid of frequencies, noise
+levels and arms. They repeat Figures 1 to 4 of imbalance_and_pruning on fresh seeds, without a bias,
+with the printed one, with balanced training, under the direct simulator (cross_check.py), and the
+heat map of liao_imbalanced_features (alignment_map.py). Claims are trends of the figures (claims.py).
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pydantic import Field
+
+from rarefeat.studies.experiment import ARM, POINT, SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.workflow.config.names import Name, merge_unique
+from rarefeat.workflow.config.section import Section
+from rarefeat.workflow.config.study import SHARED_STUDY_KEYS, Study
+from rarefeat.workflow.study_kind import (
+    PRETRAIN,
+    ClaimInputs,
+    Figure,
+    HtmlPage,
+    Page,
+    StudyKind,
+    StudyOutputs,
+    Table,
+    chain_tables,
+)
+
+QUESTION = "How rare is too rare for contrastive learning, and does pruning help?"
+PACKAGE = "studies.imbalance"
+
+
+class Imbalance(Section):
+    """The synthetic experiments of imbalance_and_pruning and liao_imbalanced_features."""
+
+    studies: dict[Name, Study] = Field(
+        min_length=1, description="each a chain of its own over its grid, by name"
+    )
+
+
+KEYS = POINT | ARM
+of_metric = partial(column, unit="of the metric")
+count, index = (partial(column, kind=int, unit=unit) for unit in ("replicas", ""))
+flag = partial(column, kind=bool, unit="")
+CROSS_CHECK = TableColumns(
+    "cross_check",
+    "a row per (eps_min, sigma, arm with its keys, metric) that both simulators have run",
+    {
+        **KEYS,
+        "metric": "stages.tables:METRIC",
+        "reduced": of_metric("mean over seeds under the reduced simulator, study `paper`"),
+        "direct": of_metric("the same under the direct simulator, study `direct`"),
+        "n_reduced": count("number of seeds under the reduced simulator", {"ge": 2}),
+        "n_direct": count("number of seeds under the direct one", {"ge": 2}),
+        "difference": of_metric("reduced - direct"),
+        "ci_low": of_metric("lower end of its 95 % interval (Welch)"),
+        "ci_high": of_metric("upper end"),
+        "p_value": column("two-sided Mann-Whitney test; 1 if all replicas have one value", SHARE),
+        "adjusted_p_value": column("the same, adjusted by Holm over the whole table", SHARE),
+        "agrees": flag("adjusted p-value at least 0.01: the level for the whole table"),
+    },
+    (*KEYS, "metric"),
+)
+HEATMAP = TableColumns(
+    "alignment_heatmap",
+    "a row per (eps_min, sigma, arm with its keys, seed, neuron, feature) of the study `heatmap`",
+    {
+        **KEYS,
+        "seed": SEED,
+        "neuron": index("index i of the neuron, from 0", SIZE),
+        "feature": index("index j of the feature, from 0; the minority features are last", SIZE),
+        "minority": flag("whether j is a minority feature"),
+        "squared_cosine": column(
+            "<w_i, M_j>^2 / ||w_i||^2", SHARE, source="liao_imbalanced_features, Figure 1"
+        ),
+    },
+    (*KEYS, "seed", "neuron", "feature"),
+)
+
+BASELINES = ("oversampled_grid", "reweighted_grid")
+FIGURES = {
+    "fate": Figure(
+        ("paper.arms_grid", "without_bias.arms_grid"),
+        "The fate of the rare feature against how rare it is, at one noise level: the best neuron"
+        " of every replica, dense with and without a bias (a), and the share of replicas with a"
+        " neuron for it, by arm (b). See where dense training loses the feature, whether a mask"
+        " brings it back, and what becomes of it without a bias.",
+    ),
+    "figure1_aligned_neurons": Figure(
+        ("paper.figures_1_and_2_grid",),
+        "Neurons whose weights point along the rare feature, \\|cos\\| at least 0.3, against how"
+        " rare it is (a), and what changes at the same seed by pruning (b). See where the curves"
+        " leave zero: below it no neuron learns the rare feature.",
+    ),
+    "figure2_max_alignment": Figure(
+        ("paper.figures_1_and_2_grid",),
+        "The largest \\|cos\\| of any neuron with the rare feature, against how rare it is (a), and"
+        " what changes at the same seed by pruning (b). See how it climbs as the feature becomes as"
+        " frequent as the others.",
+    ),
+    "figure3_cosine_similarity": Figure(
+        ("paper.figure_3_grid",),
+        "Cosine similarity of positive test pairs after training, on a balanced test set (a) and at"
+        " the frequencies of training (b); the same beside both references, the encoder at"
+        " initialisation and the ideal one (c, d); and what pruning by neuron changes at the same"
+        " seed (e, f). The ideal encoder has no bias and reads the noise along every feature: where"
+        " there is much noise, training, whose bias cuts small activations off, can end above it.",
+    ),
+    "figure4_regression_mse": Figure(
+        ("paper.figure_4_grid",),
+        "Test error of a linear head that regresses the sum of the features, on a balanced test set"
+        " (a) and at the frequencies of training (b); lower is better. The same beside both"
+        " references, the encoder at initialisation and the ideal one (c, d), and what pruning by"
+        " neuron changes at the same seed (e, f). See how little the rarest settings leave to gain"
+        " at the frequencies of training, where few samples have the feature.",
+    ),
+    "baselines": Figure(
+        ("paper.figures_1_and_2_grid", *BASELINES),
+        "What Figures 1 and 2 show, at one noise level, without and with pruning, with pairs of the"
+        " rare feature drawn until it is as frequent as the others (oversampled), and with that"
+        " weight of their loss (reweighted). See which of them raises the curves where the feature"
+        " is rare.",
+    ),
+    "alignment_heatmap": Figure(
+        ("alignment_heatmap",),
+        "Every neuron of one replica against every feature, sorted by the feature that it is"
+        " nearest (a), and the best neuron of each feature in every replica, dense and pruned (b)."
+        " See whether the rare features have a neuron.",
+    ),
+    "arms": Figure(
+        ("paper_trends", "direct_trends"),
+        "The largest \\|cos\\| of any neuron with the rare feature at the lowest and at the highest"
+        " frequency of the grid, without a mask and with each, and beside it how many neurons are"
+        " aligned with it: copies of a neuron that is there. The numbers are what a mask changes at"
+        " the same seed, averaged over all frequencies, with its 95 % interval.",
+    ),
+    "trajectories": Figure(
+        ("paper.arms_trajectories",),
+        "Over training, from the lowest frequency to the highest: alignment with the rare feature"
+        " (a) and with the others (b), and the loss over its floor (c), dense and with every neuron"
+        " of the rare feature masked. Medians, because the loss of the network without its mask"
+        " grows without bound there: arrows are beyond the axis. See that frequent features are"
+        " learned first, and how long the rare one waits.",
+    ),
+}
+FIGURES_OF_GRID = (
+    "figure1_aligned_neurons",
+    "figure2_max_alignment",
+    "figure3_cosine_similarity",
+    "figure4_regression_mse",
+)
+PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
+"""Studies of one law and the same draws: the bias of the grid, the printed one by both rules."""
+SHIPPED = (
+    *("paper", "direct", "neighbour", "without_bias", "oversampled", "reweighted", "heatmap"),
+    *PRINTED_BIAS,
+)
+"""Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
+SHOWN = (
+    *("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
+    *("cross_check", "direct_summary"),
+)
+"""Tables on the page."""
+
+
+def table(columns: str, function: str, **options: Any) -> Table:
+    """Return the table that a function of this folder makes."""
+    return Table(f"{PACKAGE}:{columns}.schema", f"{PACKAGE}.{function}", **options)
+
+
+def build_outputs(section: Imbalance) -> StudyOutputs:
+    """Return the tables of every study, and the figures of the paper's studies."""
+    studies = section.studies
+    tables = merge_unique("tables", *(chain_tables(name, study) for name, study in studies.items()))
+    tables["cross_check"] = table(
+        "CROSS_CHECK", "cross_check:cross_check", tables=("paper_grid", "direct_grid")
+    )
+    if "heatmap" in studies:
+        tables["alignment_heatmap"] = table(
+            "HEATMAP", "alignment_map:alignment_map", study="heatmap",
+            sections={"heatmap": studies["heatmap"]}, files={"encoders": PRETRAIN},
+        )  # fmt: skip
+    printed_bias = Figure(
+        tuple(f"{name}_grid" for name in PRINTED_BIAS),
+        "What Figures 1 to 4 show of dense, on the balanced test set, under the bias of the grid"
+        " and under the printed one, in proportion to the norm or growing. See from which frequency"
+        " on each learns the rare feature, and what a linear head makes of the encoder.",
+        sections={"studies": {name: studies[name] for name in PRINTED_BIAS}},
+    )
+    user_figures = {
+        f"{name}.{figure}": replace(FIGURES[figure], tables=(f"{name}_grid",), function=figure)
+        for name in studies
+        if name not in SHIPPED
+        for figure in FIGURES_OF_GRID
+    }
+    page = Page("Imbalance and pruning", SHOWN, (*FIGURES, "printed_bias"), QUESTION)
+    play = HtmlPage(
+        "What was measured of the rare feature",
+        f"{PACKAGE}.explorer:page",
+        ("confirmation_trajectories",),
+        {"confirmation": studies["confirmation"]},
+    )
+    figures = FIGURES | {"printed_bias": printed_bias} | user_figures
+    return StudyOutputs(tables, figures, {"imbalance": page}, {"play": play})
+
+
+KIND = StudyKind(
+    "imbalance",
+    "Imbalance and pruning",
+    Imbalance,
+    build_outputs,
+    inherits=SHARED_STUDY_KEYS,
+    claim_inputs=lambda section: ClaimInputs(
+        ("confirmation_grid",), {"confirmation": section.studies["confirmation"]}
+    ),
+)

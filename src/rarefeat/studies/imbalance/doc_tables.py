@@ -5,9 +5,9 @@ import pandas as pd
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
 from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.studies.experiment import means_by
+from rarefeat.studies.imbalance import PRINTED_BIAS
 from rarefeat.studies.imbalance.alignment_map import heatmap
 from rarefeat.studies.imbalance.cross_check import by_metric
-from rarefeat.studies.imbalance.declaration import PRINTED_BIAS
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
            "pure_minority_neurons", "cosine_similarity_balanced", "cosine_similarity_matched",

@@ -11,7 +11,7 @@ from rarefeat.images.evaluation import group_metrics
 from rarefeat.stages.aggregate import paired_interval
 from rarefeat.stages.tables import PAIRED
 from rarefeat.statistics import student_interval
-from rarefeat.studies.long_tail.declaration import (
+from rarefeat.studies.long_tail import (
     GROUPS,
     IMAGE_KEYS,
     LONGTAIL,

@@ -18,7 +18,7 @@ from rarefeat.model.neurons import absolute_cosines, lucky_neurons, ordinary_neu
 from rarefeat.model.randomness import generator, make_generators
 from rarefeat.model.simulators import make_simulator
 from rarefeat.model.thresholds import GAMMA, PURE_COSINE
-from rarefeat.studies.scaling.declaration import SCALING, Scaling
+from rarefeat.studies.scaling import SCALING, Scaling
 from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.files.schema import validate
 from rarefeat.workflow.run.cli_helpers import progress

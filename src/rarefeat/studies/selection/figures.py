@@ -1,4 +1,4 @@
-"""Figures of the study of selection; their captions are in `declaration.py`."""
+"""Figures of the study of selection; their captions are in `__init__.py`."""
 
 from collections.abc import Mapping
 

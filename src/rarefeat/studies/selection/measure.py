@@ -35,7 +35,7 @@ def quantities(
     dictionary: Float[Tensor, "S p d"],
     patience: int,
 ) -> dict[str, Float[Tensor, " S"]]:
-    """Compute the quantities of one arm at T; declaration.py says what each is."""
+    """Compute the quantities of one arm at T; `__init__.py` says what each is."""
     minority, state, weights = len(point.data.minority), replicas.state, replicas.state.weights
     metrics = alignment_metrics(weights, dictionary, minority)
     names = ("max_alignment", "majority_alignment", "pure_minority_neurons", "feature_share")

@@ -8,8 +8,7 @@ import pandas as pd
 
 from rarefeat.claims.estimate import censored_exponent, estimate_from_interval, exponent
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.studies.theory import pruning_claims
-from rarefeat.studies.theory.declaration import Theory
+from rarefeat.studies.theory import Theory, pruning_claims
 from rarefeat.studies.theory.table_reader import (
     LEAST_REPLICAS,
     ClaimTableReader,

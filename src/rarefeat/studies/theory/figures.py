@@ -20,7 +20,7 @@ from rarefeat.figures.labels import (
 from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points, set_y_range
 from rarefeat.figures.style import STYLES, SeriesStyle, sequential_styles
 from rarefeat.model.theory import stage1_growth
-from rarefeat.studies.theory.declaration import TheoryStudy
+from rarefeat.studies.theory import TheoryStudy
 
 Tables = Mapping[str, pd.DataFrame]
 ALPHA = 0.1

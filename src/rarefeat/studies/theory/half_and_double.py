@@ -6,7 +6,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from rarefeat.statistics import fraction_interval
-from rarefeat.studies.theory.declaration import HALF_AND_DOUBLE, Theory
+from rarefeat.studies.theory import HALF_AND_DOUBLE, Theory
 
 
 def half_and_double(tables: Mapping[str, pd.DataFrame], theory: Theory) -> pd.DataFrame:

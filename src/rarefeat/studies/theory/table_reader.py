@@ -9,7 +9,7 @@ import pandas as pd
 
 from rarefeat.claims.estimate import Estimate, estimate_mean, exponent
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.studies.theory.declaration import Theory, TheoryStudy
+from rarefeat.studies.theory import Theory, TheoryStudy
 from rarefeat.workflow.config.model import Data, Training
 
 LEARNED = 0.9

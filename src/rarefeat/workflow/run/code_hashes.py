@@ -108,8 +108,10 @@ def imports(nodes: Iterable[ast.AST]) -> dict[str, set[str]]:
                 )
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                names = {node.module, f"{node.module}.{alias.name}"}
-                found.setdefault(alias.asname or alias.name, set()).update(names)
+                inside = f"{node.module}.{alias.name}"
+                is_module = find_file(inside.partition(".")[2])
+                name = inside if is_module else node.module
+                found.setdefault(alias.asname or alias.name, set()).add(name)
         queue += [child for child in ast.iter_child_nodes(node) if not sets_no_number(child)]
     package = f"{PACKAGE.name}."
     return {
