@@ -14,7 +14,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
 .PHONY: help quick paper claims selection photographs report fetch check test test-cluster \
-  test-browser test-site test-all lint docs site publish venv clean
+  test-browser test-site test-oldest test-all lint docs site publish venv clean
 
 help:
 	@echo "make TARGET, with CORES=N for N jobs at once (now $(CORES)). Times are of two cores."
@@ -115,6 +115,13 @@ test-browser: venv
 test-site: venv
 	$(PIP) '.[dev,docs]'
 	$(BIN)/pytest -m site
+
+# One figure with the oldest Snakemake that pyproject.toml allows, laid over the environment.
+OLDEST = $(VENV)/oldest
+test-oldest: venv
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --upgrade --no-deps --target $(OLDEST) \
+	  snakemake==9.19.0 appdirs
+	PYTHONPATH=$(OLDEST) $(SNAKEMAKE) --configfile config/quick.yaml --config name=oldest -F figure1
 
 test-all: venv
 	$(PIP) '.[dev,cluster,browser,docs]'

@@ -47,6 +47,7 @@ reads it, so that it parses only what was edited; a job of the run compares with
 ACCEPTED_FILE = "accepted.json"
 AT_START: dict[str, list] = {}
 """Content of that file."""
+THIS = "workflow.run.code_hashes"
 ACCEPTED: dict[str, dict[str, str]] = {}
 """Hashes of code that other code of the same bytes stands for, by the hash of the latter
 (workflow/accept.py)."""
@@ -243,6 +244,8 @@ def read_start(results: str | Path) -> None:
     for name, content in ((FILE, AT_START), (ACCEPTED_FILE, ACCEPTED)):
         path = Path(results, name)
         content.update(json.loads(path.read_bytes()) if path.is_file() else {})
+    if AT_START.get(THIS, [])[:2] != read_module(THIS)[:2]:
+        AT_START.clear()  # what another version of this module has read
 
 
 def write_accepted(results: str | Path) -> None:
