@@ -14,7 +14,7 @@ import torch
 
 import rarefeat
 from rarefeat.training.encoders import Paper
-from rarefeat.training.learners import Learner, PairSource, train_learners
+from rarefeat.training.learners import DataLawSource, Learner, train_learners
 from rarefeat.training.losses import infonce
 from rarefeat.workflow.config.model import Arm
 
@@ -23,7 +23,7 @@ NAMESPACE, EPS_MIN = "benchmark", 0.5
 
 def by_hand(data, training, sigma: float) -> None:
     """Train one replica by a loop of one's own."""
-    source = PairSource(NAMESPACE, Learner(), data, training, sigma, [0])
+    source = DataLawSource(NAMESPACE, Learner(), data, training, sigma, [0])
     M, K = source.simulator.dictionary[0], training.K
     g = torch.Generator().manual_seed(0)
     latents = source.law(data.N, g, source.probability(EPS_MIN)).float()

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,7 @@ from conftest import seeded
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_squared_error, r2_score
 
-from rarefeat.model.linear_probe import linear_probe, pair_cosine_similarity
+from rarefeat.model.linear_probe import effective_rank, linear_probe, pair_cosine_similarity
 
 
 def regression(n, m, seed, dtype=torch.float64):
@@ -81,3 +83,13 @@ def test_pair_cosine_counts_empty_pair_as_zero(zero_x, zero_y):
 def test_pair_cosine_of_tiny_embeddings_is_not_empty():
     tiny = torch.full((3, 4), 1e-25)
     assert pair_cosine_similarity(tiny, tiny) == (pytest.approx(1.0), 0.0)
+
+
+def test_effective_rank_counts_directions_without_the_mean():
+    axes = torch.cat([torch.eye(6)[:4], -torch.eye(6)[:4]])
+    assert effective_rank(axes) == pytest.approx(4)
+    assert effective_rank(axes + 100) == pytest.approx(4, rel=1e-4)
+    assert effective_rank(7 * axes) == pytest.approx(4)
+    assert effective_rank(axes[:, :1]) == pytest.approx(1)
+    assert 1 < effective_rank(axes * torch.tensor([9.0, 1, 1, 1, 1, 1])) < 4
+    assert math.isnan(effective_rank(torch.ones(9, 2)))

@@ -1,14 +1,11 @@
 """The readout finds what is in planted embeddings, and nothing else."""
 
-import math
-
 import pandas as pd
-import pytest
 import torch
 from torch import nn
 
-from rarefeat.training.learners import Learner, PairSource, TrainedLearners, train_learners
-from rarefeat.training.readout import effective_rank, measure_learners, ridge_r2
+from rarefeat.training.learners import DataLawSource, Learner, TrainedLearners, train_learners
+from rarefeat.training.readout import measure_learners, ridge_r2
 
 
 def seeded() -> torch.Generator:
@@ -30,14 +27,6 @@ def test_ridge_of_zero_or_infinite_embeddings():
     assert ridge_r2(torch.full((40, 3), torch.inf), features, 20).isnan().all()
 
 
-def test_effective_rank_counts_equal_directions():
-    q = torch.linalg.qr(torch.randn(50, 5, generator=seeded()))[0]
-    q = q - q.mean(0)
-    q = torch.linalg.qr(q)[0]
-    assert effective_rank(q[:, :3]) == pytest.approx(3, rel=0.05)
-    assert math.isnan(effective_rank(torch.ones(9, 2)))
-
-
 class Planted(nn.Module):
     """The dictionary without its last feature."""
 
@@ -51,7 +40,7 @@ class Planted(nn.Module):
 
 def test_readout_finds_all_but_the_missing_feature(settings):
     data, training = settings
-    source = PairSource("test", Learner(), data, training, 0.05, [1, 2])
+    source = DataLawSource("test", Learner(), data, training, 0.05, [1, 2])
     M = source.simulator.dictionary
     weights = M.mT[:, :-1].clone()
     planted = TrainedLearners(
@@ -74,7 +63,7 @@ def test_readout_does_not_depend_on_the_block(settings, dense):
     for seeds in ([3, 4], [4]):
         learner = Learner(encoder="mlp")
         result = train_learners("test", learner, data, training, dense, 0.1, 0.5, seeds)
-        source = PairSource("test", learner, data, training, 0.1, seeds)
+        source = DataLawSource("test", learner, data, training, 0.1, seeds)
         rows = pd.DataFrame(measure_learners(result, "test", learner, source))
         tables.append(rows[rows["seed"] == 4].reset_index(drop=True))
     pd.testing.assert_frame_equal(*tables, check_exact=True)
@@ -91,6 +80,6 @@ def test_a_law_may_draw_tokens_itself(settings, dense):
     data, training = settings
     learner = Learner(data_law=law_of_tokens, encoder="linear", optimiser="adam")
     result = train_learners("test", learner, data, training, dense, 0.1, 0.5, [1])
-    source = PairSource("test", learner, data, training, 0.1, [1])
+    source = DataLawSource("test", learner, data, training, 0.1, [1])
     rows = pd.DataFrame(measure_learners(result, "test", learner, source))
     assert rows["r2"].max() > 0.9

@@ -22,7 +22,7 @@ from rarefeat.api.arguments import (
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
 from rarefeat.training.choices import Choice
-from rarefeat.training.learners import Learner, PairSource, TrainedLearners
+from rarefeat.training.learners import DataLawSource, Learner, TrainedLearners
 from rarefeat.training.learners import train_learners as train_replicas
 from rarefeat.training.readout import measure_learners
 from rarefeat.training.streams import PairStream
@@ -204,7 +204,7 @@ def train_learners(
     with progress_display(bool(progress)):
         result = train_replicas(chosen.draws, *settings, only, sigma, eps_min, replicas)
     on_cpu = chosen.training.model_copy(update={"device": "cpu"})
-    source = PairSource(chosen.draws, learner, chosen.data, on_cpu, sigma, replicas)
+    source = DataLawSource(chosen.draws, learner, chosen.data, on_cpu, sigma, replicas)
     d, n_rare = chosen.data.d, len(chosen.data.minority)
     return Learners(
         pd.DataFrame(measure_learners(result, chosen.draws, learner, source)),

@@ -181,14 +181,3 @@ def alignment(x: Float[Tensor, "n D"], y: Float[Tensor, "n D"]) -> Float[Tensor,
 def uniformity(x: Float[Tensor, "n D"]) -> Float[Tensor, ""]:
     """Compute log mean exp(-2 ||x_i - x_j||^2) over distinct pairs on the sphere."""
     return torch.pdist(functional.normalize(x, dim=-1)).square().mul(-2).exp().mean().log()
-
-
-def effective_rank(features: Float[Tensor, "n D"]) -> float:
-    """Compute the exponential of the entropy of singular values (Roy & Vetterli 2007).
-
-    They are those of the centred features, as fractions of their sum. RankMe (Garrido et al. 2023)
-    does not take off the mean, which all images share.
-    """
-    values = torch.linalg.svdvals(features.double() - features.double().mean(0))
-    shares = values / values.sum()
-    return torch.special.entr(shares).sum().exp().item()

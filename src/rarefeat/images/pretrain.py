@@ -17,7 +17,6 @@ from torch.func import functional_call
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import (
     alignment,
-    effective_rank,
     knn_predict,
     logistic_probe,
     predict,
@@ -27,6 +26,7 @@ from rarefeat.images.evaluation import (
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.nt_xent import Weights, arm_loss, compute_masks, convolution_weights
 from rarefeat.images.trainer import TrainingRun, identity_of, prepare, train, warmed_cosine
+from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.randomness import generator
 from rarefeat.workflow.config.images import Augmentation, ImageArm, ImageTraining, Network
 from rarefeat.workflow.files.sealed_files import write_file

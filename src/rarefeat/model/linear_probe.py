@@ -3,6 +3,8 @@
 Axes: n samples of the training set, n_test of the test set, m neurons.
 """
 
+import math
+
 import torch
 from jaxtyping import Float, Real
 from torch import Tensor
@@ -68,3 +70,16 @@ def pair_cosine_similarity(
     empty = norms == 0
     cosine = torch.where(empty, 0.0, (f_x * f_y).sum(-1) / torch.where(empty, 1.0, norms))
     return cosine.mean().item(), empty.double().mean().item()
+
+
+def effective_rank(embeddings: Float[Tensor, "n m"]) -> float:
+    """Compute the exponential of the entropy of the singular values, as shares, of centred
+    embeddings; NaN where all are equal.
+
+    Roy & Vetterli 2007; RankMe (Garrido et al. 2023) takes off no mean.
+    """
+    centred = embeddings.double() - embeddings.double().mean(0)
+    if not centred.isfinite().all() or not centred.any():
+        return math.nan
+    values = torch.linalg.svdvals(centred)
+    return torch.special.entr(values / values.sum()).sum().exp().item()

@@ -140,7 +140,7 @@ def draw_pairs(
     return Pairs(*(torch.stack(values) for values in zip(*items, strict=True)))
 
 
-class PairSource:
+class DataLawSource:
     """Pairs of a data law as tokens, for S replicas.
 
     Random streams: "dictionary", "train", "batches", "noise", and those of `PairSampler`.
@@ -233,14 +233,14 @@ def train_learners(
     label: str = "train",
 ) -> TrainedLearners:
     """Train a learner, one replica per seed."""
-    source = PairSource(namespace, learner, data, training, sigma, seeds)
+    source = DataLawSource(namespace, learner, data, training, sigma, seeds)
     modules = build_modules(learner, namespace, data, training, seeds)
     if learner.is_closed_form:
         return train_closed_form(namespace, source, modules[0], arm, eps_min, label)
     return train_by_autograd(namespace, source, learner, modules, arm, eps_min, label)
 
 
-def untrained_learners(namespace: str, learner: Learner, source: PairSource) -> TrainedLearners:
+def untrained_learners(namespace: str, learner: Learner, source: DataLawSource) -> TrainedLearners:
     """Return the encoders before training, a control of what training does."""
     modules = build_modules(learner, namespace, source.data, source.training, source.seeds)
     parameters, buffers = stack_module_state(modules)
@@ -257,7 +257,7 @@ def untrained_learners(namespace: str, learner: Learner, source: PairSource) -> 
 
 
 def train_closed_form(
-    namespace: str, source: PairSource, module: nn.Module, arm: Arm, eps_min: float, label: str
+    namespace: str, source: DataLawSource, module: nn.Module, arm: Arm, eps_min: float, label: str
 ) -> TrainedLearners:
     """Train the paper's learner by `pretrain`, to the same bits."""
     data, training, seeds = source.data, source.training, source.seeds
@@ -301,7 +301,7 @@ def make_loss(learner: Learner, K: int, tau: float) -> Callable[[Tensor, Tensor]
 
 
 def check_choices(
-    learner: Learner, module: nn.Module, loss: Callable, source: PairSource, arm: Arm
+    learner: Learner, module: nn.Module, loss: Callable, source: DataLawSource, arm: Arm
 ) -> None:
     """Check the encoder and the loss, and that the rules can act on this encoder."""
     name, data, training = choice_name(learner.encoder), source.data, source.training
@@ -332,7 +332,7 @@ class NeuronMasks:
     Random streams: "random mask", and "rule LABEL" of the arm.
     """
 
-    def __init__(self, namespace: str, source: PairSource, arm: Arm):
+    def __init__(self, namespace: str, source: DataLawSource, arm: Arm):
         self.source, self.arm, self.rule = source, arm, arm.named.rule
         seeds, m = source.seeds, source.training.m
         mask_generators = make_generators(namespace, seeds, stream_names.RANDOM_MASK)
@@ -394,7 +394,7 @@ class NeuronMasks:
 
 def train_by_autograd(
     namespace: str,
-    source: PairSource,
+    source: DataLawSource,
     learner: Learner,
     modules: list[nn.Module],
     arm: Arm,
@@ -405,7 +405,7 @@ def train_by_autograd(
 
     A mask sets neurons or weights to 0 in the loss; its gradient is applied to all of them. The
     bias rule sets the thresholds of an encoder that names them; the optimiser trains the rest.
-    Random streams: those of `PairSource` and `NeuronMasks`, and "weights".
+    Random streams: those of `DataLawSource` and `NeuronMasks`, and "weights".
     """
     data, training, seeds, device = source.data, source.training, source.seeds, source.device
     neurons = neurons_name(modules[0], data.d1)

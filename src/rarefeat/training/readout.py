@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
+from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
 from rarefeat.model.randomness import generator
-from rarefeat.training.learners import Learner, Pairs, PairSource, TrainedLearners, draw_pairs
+from rarefeat.training.learners import DataLawSource, Learner, Pairs, TrainedLearners, draw_pairs
 
 RIDGE = 1e-3
 """Penalty of the ridge regression, in units of the mean variance of an output."""
@@ -40,21 +41,7 @@ def ridge_r2(
     return 1 - residual.square().mean(0) / y[n_fit:].var(0, correction=0)
 
 
-def effective_rank(embeddings: Float[Tensor, "n m"]) -> float:
-    """Compute the exponential of the entropy of the singular values, as shares, of centred
-    embeddings.
-
-    Roy & Vetterli 2007; RankMe (Garrido et al. 2023) takes off no mean.
-    """
-    centred = embeddings.double() - embeddings.double().mean(0)
-    if not centred.isfinite().all() or not centred.any():
-        return math.nan
-    share = torch.linalg.svdvals(centred)
-    share = share[share > 0] / share.sum()
-    return float((-share * share.log()).sum().exp())
-
-
-def test_pairs(source: PairSource, n: int) -> Pairs:
+def test_pairs(source: DataLawSource, n: int) -> Pairs:
     """Draw the balanced test pairs of each replica, from the stream "readout"."""
     sources = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
     return draw_pairs(source.test_law, n, source.probability(), source.data.L, sources)
@@ -64,7 +51,7 @@ def measure_learners(
     learners: TrainedLearners,
     namespace: str,
     learner: Learner,
-    source: PairSource,
+    source: DataLawSource,
 ) -> list[dict]:
     """Return a row for each seed and feature.
 

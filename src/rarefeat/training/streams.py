@@ -9,7 +9,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from rarefeat.model import stream_names
 from rarefeat.model.randomness import make_generators
-from rarefeat.training.learners import Learner, PairSource
+from rarefeat.training.learners import DataLawSource, Learner
 from rarefeat.workflow.config.model import Data, Training
 
 
@@ -44,7 +44,7 @@ class PairStream(IterableDataset):
     ):
         self.settings = namespace, learner, data, training, sigma, [seed]
         self.eps_min = eps_min
-        source = PairSource(*self.settings)
+        source = DataLawSource(*self.settings)
         self.dictionary = source.simulator.dictionary[0]
 
     def __iter__(
@@ -54,7 +54,7 @@ class PairStream(IterableDataset):
         namespace, *others = self.settings
         worker = get_worker_info()
         name = f"{namespace}/worker {worker.id}" if worker and worker.id else namespace
-        source = PairSource(namespace, *others)
+        source = DataLawSource(namespace, *others)
         # The features of all workers are the same, and their pairs and noise are not.
         source.namespace = name
         noise = make_generators(name, source.seeds, stream_names.NOISE, source.device)

@@ -6,8 +6,8 @@ from functools import partial
 import pandas as pd
 
 from rarefeat.training.learners import (
+    DataLawSource,
     Learner,
-    PairSource,
     train_learners,
     untrained_learners,
 )
@@ -33,7 +33,7 @@ def train_and_measure(
     size = replicas_per_batch(training.K, data.L, data.d1)
     rows = []
     for chunk in (seeds[first : first + size] for first in range(0, len(seeds), size)):
-        source = PairSource(draws, learner, data, on_cpu, sigma, chunk)
+        source = DataLawSource(draws, learner, data, on_cpu, sigma, chunk)
         if eta:
             name = f"{label} eta {eta:g} from seed {chunk[0]}"
             learners = train_learners(
