@@ -19,7 +19,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 help:
 	@echo "make TARGET, with CORES=N for N jobs at once (now $(CORES)). Times are of two cores."
 	@echo "  quick        four of thirteen kinds of study, on a tiny grid: a minute"
-	@echo "  paper        the paper's figures of 10 seeds: 5 minutes; then of all seeds, and all"
+	@echo "  paper        the paper's figures of 10 seeds: 4 minutes; then of all seeds, and all"
 	@echo "               of these four kinds: 100 minutes"
 	@echo "  claims       the claims of the pruning paper and of Wen and Li (2021), after paper:"
 	@echo "               36 minutes"

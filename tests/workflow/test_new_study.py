@@ -76,6 +76,16 @@ MISTAKES = {
     "a name": ("setting(int", "settign(int", "NameError: name 'settign' is not defined"),
     "a key of the config": ("d: 20", "e: 20", "the study example is left out: config: "),
     "a key of a claim": ("threshold: 0.5", "treshold: 0.5", "treshold"),
+    "a setting": ("draws: str, d: int", "draws: str, D: int", "parameter D: there is none"),
+    "a figure": ('figures={"learning', 'figures={"larning', "figure larning_curve: there is none"),
+    "a pick": ('Pick("accuracy")', 'Pick("acuracy")', "column of a pick acuracy: there is none"),
+    "a key of a pick": ("better-than-chance:", "better:", "claim better: it needs an entry here"),
+    "a key of a study": ("study: example", "study: toys", "primary.study is toys, not example"),
+    "a key out of place": (
+        "\nd: 20",
+        "\nd: 20: 1",
+        "src/rarefeat/studies/example.yaml: line ",
+    ),
     "a column": ('"seed": seed, "acc', '"extra": 1, "seed": seed, "acc', "column extra"),
 }
 

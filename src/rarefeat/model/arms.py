@@ -1,7 +1,7 @@
 """Training arms: the pruning rule, name, label, description and style of each.
 
-An arm that is built in is a function of a `PruningContext` and an entry of ARMS; config, tables,
-figures and glossary read it there. A user-defined arm is called MODULE:FUNCTION after a function in
+An arm that is built in is a function of a `PruningContext` and an entry of ARMS; config, tables
+and figures read it there. A user-defined arm is called MODULE:FUNCTION after a function in
 a file in the working directory (model/user_functions.py).
 Axes: S replicas, K pairs of a batch, m neurons, p coordinates of a weight, d features.
 """

@@ -6,6 +6,7 @@ and seaborn inside of functions: a plan reads this file, and needs none of them.
 """
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, create_model
 
+from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.cells import Cell, cell
-from rarefeat.workflow.config.names import Name
+from rarefeat.workflow.config.names import Name, suggest
 from rarefeat.workflow.config.section import Distinct, Section
 from rarefeat.workflow.config.seeds import SeedSettings
 from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS
 from rarefeat.workflow.run.cli_helpers import load_function
+from rarefeat.workflow.run.code_hashes import settings_read
 from rarefeat.workflow.study_kind import (
     ClaimInputs,
     Figure,
@@ -263,18 +266,43 @@ class Experiment:
             page = Page(self.title, shown, tuple(figures), self.question)
             return StudyOutputs({name: table}, figures, {self.name: page})
 
-        claims = f"{module}:STUDY.measure_claims"
+        self.check(function)
         return StudyKind(
             self.name, self.title, self.section, outputs,
             studies=lambda section: {self.study_name: section}, stages=(stage,),
             inherits=tuple(k for k in SHARED_TRAINING_KEYS if k in self.section.model_fields),
             by_default=False, question=self.question,
-            claim_inputs=lambda section: (
-                ClaimInputs((self.table_name,), {self.name: section}, claims)
-                if self.picks
-                else None
-            ),
+            claim_inputs=self.claim_inputs,
         )  # fmt: skip
+
+    def check(self, function: str) -> None:
+        """Raise RarefeatError where a part of it names another part that is not there."""
+        is_plain = self.derive is Experiment.derive and self.after is Experiment.after
+        picked = [pick.column for pick in self.picks.values() if is_plain]
+        settings = [*dir(self.section), *self.section.model_fields]
+        for what, names, known in (
+            ("parameter", settings_read(function), settings),
+            ("figure", self.figures, dir(sys.modules[self.module])),
+            ("column of a pick", picked, self.columns),
+        ):
+            if unknown := [name for name in names if name not in known]:
+                hint = suggest(unknown[0], known)
+                raise RarefeatError(f"{what} {unknown[0]}: there is none{hint}")
+
+    def claim_inputs(self, section: PointStudy) -> ClaimInputs | None:
+        """Return what its claims are measured on, each with its pick."""
+        if not self.picks:
+            return None
+        from rarefeat.claims.declarations import load_claims
+
+        declared = load_claims(self.name)
+        for claim in sorted(declared.claims.keys() | self.picks.keys()):
+            if claim not in declared.claims or claim not in self.picks:
+                raise declared.error(claim, "it needs an entry here and one in `picks`")
+            if (study := declared.claims[claim].primary.study) != self.study_name:
+                raise declared.error(claim, f"primary.study is {study}, not {self.study_name}")
+        function = f"studies.{self.name}:STUDY.measure_claims"
+        return ClaimInputs((self.table_name,), {self.name: section}, function)
 
 
 def grid_section(axes: Mapping[str, Column]) -> type[Section]:

@@ -620,6 +620,14 @@ def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, An
     return {name: item for items in by_kind.values() for name, item in items.items()}
 
 
+def read_defaults(kind: StudyKind, *folders: Path) -> dict:
+    """Read the YAML file of a kind: that of a project, or that beside the kind's own file."""
+    paths = [folder / f"{kind.name}.yaml" for folder in folders or (STUDIES,)]
+    paths.append(SINGLE_FILE_STUDIES / f"{kind.name}.yaml")
+    missing = paths[-1 if kind.is_file else 0]
+    return read_yaml(next((path for path in paths if path.is_file()), missing))
+
+
 def merge(raw: dict, *folders: Path) -> dict:
     """Return a config laid over the studies' own files, as one mapping of plain values."""
     of_kinds = kinds()
@@ -633,12 +641,15 @@ def merge(raw: dict, *folders: Path) -> dict:
         )
     size, most_seeds = raw.get("size"), raw.get("most_seeds")
     merged, sizes = {key: raw[key] for key in allowed if key in raw}, set()
-    for name in of_kinds:
-        candidates = [
-            *(folder / f"{name}.yaml" for folder in folders or (STUDIES,)),
-            SINGLE_FILE_STUDIES / f"{name}.yaml",
-        ]
-        defaults = read_yaml(next((path for path in candidates if path.is_file()), candidates[0]))
+    left_out = merged["left_out"] = {}
+    for name, kind in of_kinds.items():
+        try:
+            defaults = read_defaults(kind, *folders)
+        except RarefeatError as error:
+            if name in raw or not kind.is_file:
+                raise
+            left_out[name] = str(error)
+            continue
         kind_sizes, changes = defaults.pop("sizes", None) or {}, raw.get(name, {})
         defaults.pop("claims", None)
         sizes |= kind_sizes.keys()
@@ -669,8 +680,10 @@ def build(merged: dict, raw: dict, *only: str) -> Project:
     top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
     shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}
     config, sections = validate_section(TopLevelConfig, top, raw), {}
-    left_out = dict(broken()) if not only else {}
+    left_out = (broken() if not only else {}) | merged["left_out"]
     for name, kind in of_kinds.items():
+        if name in left_out:
+            continue
         section = limit_seeds(kind.inherited(merged[name], shared), merged.get("most_seeds"))
         try:
             model = create_model(name, __base__=Section, **{name: (kind.section, ...)})
