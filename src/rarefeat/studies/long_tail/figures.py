@@ -57,7 +57,7 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
         draw_zero_line(ax, vertical=True)
         ax.locator_params(axis="x", nbins=5)
         ax.set_xlabel(f"change of {METRICS[metric]} (points)")
-    figure.suptitle("Change by each mask on long-tailed images")
+    figure.suptitle("What each method changes on long-tailed images")
     note = f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}"
     entries = {rf"$\rho$ = {rho:g}": look.without_line for rho, look in looks.items()}
     add_legend(figure, entries, note)

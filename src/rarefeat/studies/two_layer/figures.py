@@ -121,6 +121,7 @@ def printed_beside_measured(tables: Tables) -> Figure:
             ax.errorbar(rows["printed"], mean, errors, elinewidth=0.8, **styles[arm].line)
         limits, text = (-0.04, 1.06), f"{label}, printed"
         ax.set(xlim=limits, ylim=limits, xlabel=text, ylabel="measured", aspect="equal")
+    figure.suptitle("Accuracies and cosines as measured and as printed")
     entries = {NAMES[arm]: style for arm, style in styles.items()}
     add_legend(figure, entries, f"{INTERVALS} of {seeds_of(both)}", columns=3)
     return figure
