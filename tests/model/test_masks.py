@@ -54,6 +54,7 @@ def test_oracle_nearest_masks_alpha_m_neurons():
     weights[0, 2, 3] = 0.01
     for alpha, expected in ((0.5, [0, 1]), (0.75, [0, 1, 2]), (0.0, [])):
         assert masked(mask_oracle_nearest, weights, alpha) == expected
+    assert mask_oracle_nearest(PruningContext(weights.flip(1), M, 2, 0.5))[0, 2:].all()
 
 
 def test_controls_mask_as_many_other_neurons():

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from conftest import tiny_data, tiny_training
 
 from rarefeat.model.theory import attended_count
 from rarefeat.model.theory_metrics import (
@@ -22,6 +23,7 @@ from rarefeat.model.theory_metrics import (
     stage_one_metrics,
     stage_two_metrics,
 )
+from rarefeat.stages.milestones import milestones
 
 D, D1, M = 4, 20, 3
 EPS = torch.tensor([1.0, 1.0, 1.0, 0.5], dtype=torch.float64)
@@ -113,7 +115,7 @@ def test_stage_one_rates_of_planted_growth():
 
 def test_linear_window_ends_where_logits_are_not_uniform():
     """At 200 neurons the window is half of stage 1; a rate over all of stage 1 is too small."""
-    growing = course([1.3] * 4, scale=0.02)
+    growing = course([1.3, 1.3, 1.3, 1.2], scale=0.02)
     last = last_linear_index(growing, STEPS, 80, LAW)
     a = attended_count(LAW.L, LAW.nsr)
     similarity = [
@@ -163,6 +165,8 @@ def test_t1_distinguishes_theorem_from_proof_bound():
     )
     crowded = metrics_at_T1(planted([[0.7, 0.7, 0.0, 0.0]] * M), sets, LAW, UNIT)
     assert crowded["few_strong_features_at_T1"] == 0.0
+    faint = planted([[0.5, 0.5, 0.0, 0.0]] * M, outside=math.sqrt(0.5))  # log(4)^(1/4) / 2 = 0.54
+    assert metrics_at_T1(faint, sets, LAW, UNIT)["few_strong_features_at_T1"] == 1.0
     nothing = metrics_at_T1(at_T1, every(False), LAW, UNIT)
     assert math.isnan(nothing["lucky_above_threshold_at_T1"])
 
@@ -193,6 +197,11 @@ def test_stage_two_metrics_of_lemma_d1():
     assert mixed["features_near_bias"] == pytest.approx(4 / LAW.lemma_c2_count)
     out = stage_two_metrics(planted(torch.zeros(1, M, D), outside=1.0, bias=0.5), sets, LAW, UNIT)
     assert out["outside_largest_in_stage_two"] == pytest.approx(0.5 * math.sqrt(20) / math.log(20))
+    history = torch.ones(9, M, D + 2)
+    history[:5, :, -1] = 0.0  # up to T1 = 4 no bias, which does not count
+    at = tiny_data(d=D), tiny_training(T=10), 0.5, 0.1
+    found = milestones(history, history[-2:], 4, 8, *at, torch.Generator())
+    assert found["norm_over_bias"] == pytest.approx(math.log(D) / D)
 
 
 def test_t2_compares_lucky_neurons_with_t1():
@@ -231,6 +240,9 @@ def test_final_magnitude_purity_and_learned():
     assert found["pure_minority_neurons"] == 0
     assert found["largest_norm"] == pytest.approx(math.sqrt(1.25))
     assert found["learned"] == 0.0
+    assert found["alignment_gap"] == pytest.approx((1 + 1.04**-0.5 + 0.8**0.5) / 3 - 0.2**0.5)
+    two_rare = final_metrics(planted(END), every(True), LAW._replace(n_minority=2), UNIT)
+    assert two_rare["magnitude_ratio"] == pytest.approx((1 + 0.5) / 2)
     assert (
         final_metrics(planted([*END[:2], [0.0, 0.0, 1.0, 0.7]]), every(True), LAW, UNIT)["learned"]
         == 1.0

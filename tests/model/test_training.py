@@ -1,5 +1,7 @@
 """Parts of a training step: groups of arms, pruning rules, masks and matrix products."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from conftest import pretrain_arm, seeded, tiny_data, tiny_training
@@ -45,6 +47,15 @@ def test_arms_share_training_until_masks_differ(monkeypatch):
         assert repr([row for row in rows if row.items() >= arm.model_dump().items()]) == repr(
             own
         )  # NaN is NaN
+
+
+def test_moments_of_small_weights():
+    latents = synthesise(POINT[0], POINT[2], 0.5, [1, 2])["train"]
+    source = loop.PairSource(*POINT, 0.1, [1, 2], latents)
+    group = loop.Group([SimpleNamespace(reads_moments=True)], initial_state(1e-5 * source.weights))
+    moments = loop.look(source, source.draw(), group, POINT[3], 0, 100)[0].batch_moments
+    torch.testing.assert_close(moments.residual, torch.full((2, 8), 1 - 1 / 6))  # 1 - 1 / K
+    torch.testing.assert_close(moments.norm, group.state.weights.square().sum(-1).sqrt())
 
 
 @pytest.mark.parametrize("kind", ["reduced", "direct"])

@@ -49,8 +49,9 @@ def test_grid_rows_are_unique_sorted_and_ordered(rows):
 
 def test_value_out_of_bounds_names_column(rows):
     grid = grid_table(rows)
-    with pytest.raises(RarefeatError, match="max_alignment"):
-        validate(GRID, grid.assign(max_alignment=1.5))
+    for name in ("max_alignment", "eps_min"):
+        with pytest.raises(RarefeatError, match=name):
+            validate(GRID, grid[:1].assign(**{name: 1.5}))
     with pytest.raises(RarefeatError, match="final_loss"):
         validate(GRID, grid.drop(columns="final_loss"))
 

@@ -152,13 +152,12 @@ def test_recorded_steps_are_log_spaced(T):
 
 
 def test_history_holds_neurons_at_recorded_steps():
-    """Its metrics are those of the trajectory, and its last entry is the encoder's."""
-    data = tiny_data(d1=40)
+    """Its metrics are the trajectory's, its last entry the encoder's; it has every early step."""
+    data, arm = tiny_data(d1=40), ARMS["pruned_neuron"]
     for simulator in ("direct", "reduced"):
-        plain, _ = train(ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator)
-        kept, rows = train(
-            ARMS["pruned_neuron"], BLOCK, data, K=6, T=12, simulator=simulator, history=True
-        )
+        config = {"K": 6, "T": 12, "eta": 2.0, "simulator": simulator}
+        plain, _ = train(arm, BLOCK, data, **config)
+        kept, rows = train(arm, BLOCK, data, **config, history=True)
         assert plain.history.shape == (3, 0, 12, data.d + 2)
         assert kept.history.shape == (3, len(log_spaced(12)), 12, data.d + 2)
         assert torch.equal(plain.weights, kept.weights)
@@ -167,6 +166,8 @@ def test_history_holds_neurons_at_recorded_steps():
         torch.testing.assert_close(projections[:, -1], kept.weights @ space.dictionary)
         torch.testing.assert_close(norms[:, -1, :, 0], kept.weights.norm(dim=-1))
         assert torch.equal(bias[:, -1, :, 0], kept.bias)
+        ends = [kept.history[s, [kept.T1[s], kept.T2[s]]] for s in range(3)]
+        assert torch.equal(kept.ends, torch.stack(ends))
         largest = (projections[..., -1:] / norms).abs().amax(2).squeeze(-1)
         recorded = [row["value"] for row in rows if row["metric"] == "max_alignment"]
         torch.testing.assert_close(largest.T.flatten(), torch.tensor(recorded))

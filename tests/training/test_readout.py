@@ -55,6 +55,9 @@ def test_readout_finds_all_but_the_missing_feature(settings):
     assert (rows["cosine"][~missing] > 0.999).all()
     assert (rows["cosine"][missing] < 0.001).all()
     assert len(rows) == 2 * data.d
+    weights[1, 0] = torch.inf
+    rows = pd.DataFrame(measure_learners(planted, "test", Learner(), source))
+    assert rows["diverged"].tolist() == [0.0] * data.d + [1.0] * data.d
 
 
 def test_readout_does_not_depend_on_the_block(settings, dense):

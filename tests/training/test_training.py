@@ -32,6 +32,15 @@ def test_names_of_choices_are_the_built_in_ones():
     assert {kind: tuple(items) for kind, items in dicts.items()} == BUILT_IN
 
 
+def test_momentum_keeps_nine_tenths_of_a_step():
+    weight = torch.zeros(1, requires_grad=True)
+    weight.grad = torch.ones(1)
+    optimiser = OPTIMISERS["momentum"]([weight], lr=1.0, weight_decay=0.0)
+    for position in (-1.0, -2.9):
+        optimiser.step()
+        assert weight.item() == pytest.approx(position)
+
+
 def test_paper_learner_has_the_bits_of_the_chain(settings, dense):
     data, training = settings
     latents = synthesise("test", data, 0.5, [3, 4])["train"]
@@ -122,6 +131,7 @@ def test_own_pruning_and_bias_rules_act(settings, tmp_path, monkeypatch):
     learner = Learner(loss="nt_xent", loss_options={"tau": 0.5})
     plain, pruned = run(settings, learner), run(settings, learner, arm)
     assert not torch.equal(plain.weights, pruned.weights)
+    assert not torch.equal(plain.weights, run(settings, Learner(loss="nt_xent")).weights)
     assert run(settings, learner, bias=bias).parameters["bias"].eq(0.01).all()
     message = refusal(run, settings, Learner(encoder="linear"), bias=bias)
     assert "encoder linear names no `thresholds`" in message

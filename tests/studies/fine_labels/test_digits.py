@@ -18,6 +18,7 @@ from rarefeat.studies.fine_labels.granularity.config import (
     Perceptrons,
     SGDSettings,
 )
+from rarefeat.training.perceptrons import forward
 
 STUDY = "fine labels tests"
 CANDIDATES = [2, 4, 8]
@@ -55,6 +56,11 @@ def rows_of(scheme, seeds, own=None, task="parity"):
     own = own or training()
     rows = digits.error_rows(own, levels(), task, SCHEMES[scheme], seeds, STUDY, CANDIDATES)
     return pd.DataFrame(rows)
+
+
+def test_perceptron_of_one_layer_is_affine():
+    x, weights, bias = torch.randn(3, 2, 4, 4, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(forward([weights, bias[:, :1]], x), x @ weights + bias[:, :1])
 
 
 def named(scheme: str, seed: int = 0):

@@ -103,6 +103,12 @@ def test_exponents_end_at_T1_after_saturation():
     torch.testing.assert_close(rare, common / (at.training.lambda_ / at.growth_rate))
 
 
+def test_strength_has_no_jump_where_decay_is_growth():
+    points = (a_point(**{"lambda": share * a_point().growth_rate}) for share in (0.999, 1.001))
+    below, above = map(critical_frequency.saturated_strength, points)
+    assert below == pytest.approx(above)
+
+
 def test_exponents_end_at_saturation_after_T1():
     at = a_point()
     common, rare = critical_frequency.exponents(planted(outside=1e-6, common=1e-4), at)
