@@ -54,6 +54,8 @@ def check_first_calls(typechecker: Callable) -> Callable:
             CALLS[function] += 1
             return (checked if CALLS[function] <= CHECKED_CALLS else function)(*arguments, **keys)
 
+        # To a user's function that calls it, this is a file of an installed package.
+        call.__code__ = call.__code__.replace(co_filename=jaxtyping.__file__)
         return call if inspect.isfunction(function) else checked
 
     return decorate

@@ -77,11 +77,8 @@ def test_plan_writes_nothing_and_names_what_has_changed(project):
     assert folders <= {"more.yaml", ".snakemake", "src"}
 
 
-@pytest.mark.parametrize(
-    "force", ["-f", "-Rprobe", "--forcerun=probe", "-R probe", "--profile own"]
-)
+@pytest.mark.parametrize("force", ["-f", "-R probe", "--profile own"])
 def test_forced_job_runs(project, force):
-    """In every spelling, and from a profile."""
     (project / "own").mkdir(exist_ok=True)
     (project / "own/profile.yaml").write_text("forcerun: [probe]\n")
     path = project / OUTPUTS[2]
