@@ -301,7 +301,7 @@ def is_possible(keys) -> bool:
     return "alpha" not in keys or (has_ratio and len(arms) > 1) or arms == ["pruned_neuron"]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(keys=SWEEPS.filter(is_possible), metric=st.sampled_from(["max_alignment", "final_loss"]))
 def test_n_is_the_number_of_seeds(config, keys, metric):
     runs = run_fake_sweep(config, keys)
@@ -320,7 +320,7 @@ def test_n_is_the_number_of_seeds(config, keys, metric):
     assert shown.count("<polyline") == n_lines
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(keys=SWEEPS.filter(is_possible), hue=COLUMNS, col=COLUMNS, x=COLUMNS | st.just("step"))
 def test_plot_pools_nothing_but_seeds(config, keys, hue, col, x):
     """It draws if rows of one x, hue and col are those of the seeds, and refuses otherwise."""

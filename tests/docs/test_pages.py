@@ -1,5 +1,6 @@
 """Pages of docs/: rendered ones are up to date, links lead somewhere, none is too long."""
 
+import functools
 import html
 import re
 import shutil
@@ -42,6 +43,7 @@ def of_this_project(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@functools.cache
 def anchors(path: Path) -> set[str]:
     """The anchors of the headings of a page, and of the rows of the table beside it."""
     tokens = MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8"))
