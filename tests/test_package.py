@@ -64,6 +64,8 @@ def run(program: Path, folder: Path, *arguments: str) -> str:
     environment = {
         key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
+    # Jobs call the command of the wheel, and not that of this checkout.
+    environment["PATH"] = f"{program.parent}{os.pathsep}{environment['PATH']}"
     ended = subprocess.run(
         [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True
     )
