@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import shape_checks  # noqa: F401, before it imports what it checks
+import shape_checks  # before it imports what it checks
 import torch
 from hypothesis import settings
 from torch import Tensor
@@ -50,6 +50,11 @@ settings.load_profile("rarefeat")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, so that no worker is alone with them at the end."""
     items.sort(key=lambda item: "workflow" not in item.path.parts)
+
+
+def pytest_runtest_setup() -> None:
+    """Check shapes anew in each test."""
+    shape_checks.CALLS.clear()
 
 
 def of_size(size: str) -> Project:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import run_cell, run_chain, run_stage
+from conftest import run_cell, run_chain
 from pyarrow.csv import read_csv
 from safetensors import safe_open
 
@@ -15,8 +15,6 @@ from rarefeat.images import file_schemas as images
 from rarefeat.images import pretrain as image_training
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.stages import file_schemas as chain
-from rarefeat.studies.augmentation import SUPERVISE
-from rarefeat.studies.augmentation import file_schemas as augmentation
 from rarefeat.workflow.files.file_schema import FileSchema
 from rarefeat.workflow.project import load
 from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
@@ -162,13 +160,3 @@ def test_the_stages_of_images_write_what_is_declared(pictured, kind, contents):
     results, paths = pictured
     sizes = {"3": 3, "H": 8, "W": 8, "C": 10, "32": 32, "8": 1 + len(image_training.RECORDED)}
     assert differences(paths[kind], results, contents, sizes) == []
-
-
-def test_the_supervised_encoders_are_what_is_declared(project, tmp_path):
-    section, path = project.sections["augmentation"], tmp_path / "supervised.safetensors"
-    short = section.supervised.model_copy(update={"steps": 2})
-    section = section.model_copy(update={"supervised": short})
-    run_stage(SUPERVISE.job("", section), tmp_path, path)
-    study = section.supervised_study
-    sizes = {"m": study.training.m, "d1": study.data.d1}
-    assert differences(path, tmp_path, augmentation.SUPERVISED, sizes) == []

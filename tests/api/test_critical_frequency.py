@@ -55,11 +55,6 @@ def test_interval_covers_normal_errors():
     assert (np.abs(errors) < half).mean() == pytest.approx(0.95, abs=0.003)
 
 
-def test_predict_step_is_the_former_name():
-    with pytest.warns(DeprecationWarning, match=f"predict_step is now {NAME}"):
-        assert rarefeat.predict_step is rarefeat.predict_critical_frequency
-
-
 def test_published_constants_are_the_default():
     names = "selection_law_constants", "selection_law_errors"
     constants, errors = (rarefeat.read_table("docs", name).iloc[0] for name in names)

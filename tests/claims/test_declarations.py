@@ -13,7 +13,6 @@ from rarefeat.claims.claim import Regime
 from rarefeat.claims.declarations import load_claims
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.project import load, parse
-from rarefeat.workflow.registry import kinds
 
 CLAIM = {
     "source": "s",
@@ -127,15 +126,3 @@ def test_claim_id_of_two_files_is_refused(changed):
 def test_regime_outside_the_config_is_allowed(changed):
     """At the size `quick` of the default config some primary regimes are not there."""
     assert changed(lambda groups: None, size="quick").claim_sets["theory"].claims
-
-
-def test_claim_sets_have_a_page():
-    """Each paper has a page, from its table."""
-    project = load()
-    for name in kinds():
-        files = module.STUDIES / name / "claims.yaml", module.STUDIES / f"{name}.yaml"
-        assert name not in project.claim_inputs or any(path.exists() for path in files)
-        assert name in project.claim_inputs or not files[0].exists()
-    for claim_set in project.claim_sets.values():
-        table = f"claims_{claim_set.paper}"
-        assert project.pages[table].tables == (table,)

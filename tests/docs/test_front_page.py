@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from rarefeat.workflow.project import load
-from rarefeat.workflow.report import CURRENT, STALE, render_front_page
+from rarefeat.workflow.report import STALE, render_front_page
 
 
 @pytest.fixture
@@ -18,15 +18,6 @@ def project(tmp_path):
             path.parent.mkdir(exist_ok=True)
             Image.new("RGB", (800, 400)).save(path)
     return project
-
-
-def test_front_page_counts_the_files_of_a_study(project):
-    names = project.outputs["imbalance"].figures
-    states = dict.fromkeys((f"figures/{name}.png" for name in names), CURRENT)
-    states[f"figures/{next(iter(names))}.png"] = STALE
-    page = render_front_page(project, states)
-    assert page.count("<tr>") == 2
-    assert f"<td>{len(names) - 1}</td><td>1</td>" in page
 
 
 def test_front_page_shows_no_figure_of_another_config(project):

@@ -1,7 +1,7 @@
 """Pages of docs/: rendered ones are up to date, links lead somewhere, none is too long."""
 
+import functools
 import html
-import math
 import re
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 import rarefeat
 from doc_figures import verdict_mosaic
-from pages import interval, pages, single_row, template_environment
+from pages import pages, single_row, template_environment
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.files.published import FOLDER, PublishedTables, git
 from rarefeat.workflow.project import load
@@ -43,6 +43,7 @@ def of_this_project(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@functools.cache
 def anchors(path: Path) -> set[str]:
     """The anchors of the headings of a page, and of the rows of the table beside it."""
     tokens = MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8"))
@@ -78,6 +79,15 @@ def test_every_link_leads_somewhere(path):
             assert anchor in anchors(place), (
                 f"{link}: no such heading; there are {sorted(anchors(place))}"
             )
+
+
+@pytest.mark.parametrize("page", ["papers", "papers_hong_shi"])
+def test_files_that_a_page_on_papers_names_exist(page):
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([^`\s]+/[^`\s]+|[^`\s]+\.py)`", text)
+    assert len(set(named)) > 10
+    roots = ROOT, ROOT / "src/rarefeat"
+    assert [path for path in named if not any((root / path).exists() for root in roots)] == []
 
 
 def test_every_page_of_docs_is_reached_from_the_index():
@@ -152,25 +162,6 @@ def test_a_paragraph_of_another_verdict_stops_the_rendering():
     assert environment.from_string('{{ rests_on("F-reuse", "supported") }}').render() == ""
     with pytest.raises(RarefeatError, match="F-reuse is supported"):
         environment.from_string('{{ rests_on("F-reuse", "contradicted") }}').render()
-
-
-def test_interval_has_a_sign_and_may_lack_its_ends():
-    row = {"slope": 0.2, "ci_low": 0.1, "ci_high": 0.3}
-    assert interval(row, "slope", 2, "+") == "+0.20 [+0.10, +0.30]"
-    assert interval(row | {"ci_low": math.nan, "ci_high": math.nan}, "slope", 1) == "0.2"
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high", "text"),
-    [
-        (-7.2e-5, -12.4e-5, -2.0e-5, "-0.00007 [-0.00012, -0.00002]"),
-        (0.022, -0.0002, 0.044, "0.0220 [-0.0002, 0.0440]"),
-        (2.5e-9, 1.1e-9, 3.9e-9, "2.5e-09 [1.1e-09, 3.9e-09]"),
-        (0.0, 0.0, 0.0, "0.000 [0.000, 0.000]"),
-    ],
-)
-def test_interval_has_digits_of_nonzero_bounds(value, low, high, text):
-    assert interval({"estimate": value, "ci_low": low, "ci_high": high}) == text
 
 
 def test_a_page_needs_exactly_one_row():

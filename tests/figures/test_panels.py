@@ -5,14 +5,9 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
-from matplotlib.text import Text
-from paper_values import check
 
-from rarefeat.figures.draw import add_size_note
 from rarefeat.figures.labels import add_series_column, arm_label
 from rarefeat.figures.panels import (
-    add_panel_letters,
     geometric_interval,
     mean_interval,
     median_interval,
@@ -137,23 +132,3 @@ def test_series_name_has_keys_that_differ():
     assert len(set(found)) == 3
     assert arm_label(found[1]) == r"pruned by neuron, $\alpha$ = 0.1"
     assert arm_label("a_new_arm") == "a new arm"
-
-
-def test_size_note_is_above_everything_else():
-    """The layout leaves room for it; an empty note adds nothing."""
-
-    def drawn(text: str) -> Figure:
-        figure, axes = panels(1, 2)
-        add_panel_letters(axes.flat)
-        axes[0, 0].set_title("a title")
-        add_size_note(figure, text)
-        return figure
-
-    figure = check(lambda: drawn("a run of size quick, not of the default size"))
-    renderer = figure.canvas.get_renderer()
-    (mark,) = (text for text in figure.findobj(Text) if "quick" in text.get_text())
-    assert all(
-        mark.get_window_extent(renderer).y0 >= ax.get_tightbbox(renderer).y1 - 1
-        for ax in figure.axes
-    )
-    assert drawn("")._suptitle is None

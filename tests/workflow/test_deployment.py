@@ -1,10 +1,8 @@
 """The workflow as a module of another Snakefile, and what the catalogue and containers need."""
 
-import re
 import shutil
 import sys
 
-import yaml
 from whole_project import ROOT, count_jobs, environment, execute, planned_jobs, succeed
 
 SNAKEFILE = f"""
@@ -37,14 +35,3 @@ def test_module_plans_the_workflow_and_runs_elsewhere(tmp_path):
     assert (tmp_path / "lab/results/.lock").is_file()
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {".snakemake", "config", "workflow", "lab"}
-
-
-def test_catalogue_and_container_files_are_in_step():
-    usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
-    assert usage["report"] is True
-    assert (ROOT / "workflow/Snakefile").is_file()
-    assert (ROOT / "config/README.md").is_file()
-    recipe = (ROOT / "Dockerfile").read_text()
-    assert "--constraint /rarefeat/constraints.txt" in recipe
-    (version,) = re.findall(r"on Python (3[\d.]+);", (ROOT / "CONTRIBUTING.md").read_text())
-    assert f"FROM python:{version}-" in recipe

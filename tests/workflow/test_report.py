@@ -2,7 +2,6 @@
 
 import shutil
 
-import jinja2
 import pandas as pd
 from whole_project import RESULTS, ROOT, run, succeed
 
@@ -56,27 +55,3 @@ def test_page_holds_texts_of_users_as_text(tmp_path):
     assert "0.1235" in html
     assert not [odd for odd in (SCRIPT, "a<script>b", "<img src=x") if odd in html]
     assert not any(f'{attribute}="http' in html for attribute in ("src", "href"))
-
-
-def test_figures_have_captions_of_their_own():
-    """But for those of several studies, or of several parts of the theory, in one form."""
-    text = (ROOT / "workflow/report/figure.rst").read_text()
-    template = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text)
-    captions = {name: figure.caption for name, figure in QUICK.figures.items()}
-    for name, caption in captions.items():
-        values = {
-            "wildcards": {"figure": name},
-            "input": ["r/tables/a.parquet"],
-            "config": {"captions": captions},
-        }
-        rendered = template.render(snakemake=values)
-        assert rendered.strip().endswith("Drawn from ``r/tables/a.parquet``."), name
-        assert len(caption) > 100, name
-    forms = {(figure.module, figure.function or name) for name, figure in QUICK.figures.items()}
-    assert len(set(captions.values())) == len(forms)
-
-
-def test_pages_show_tables_and_figures_that_exist():
-    for shown in QUICK.pages.values():
-        assert set(shown.tables) <= set(QUICK.tables)
-        assert set(shown.figures) <= set(QUICK.figures)

@@ -12,7 +12,6 @@ import termios
 from pathlib import Path
 
 import pytest
-import yaml
 from snakemake_interface_logger_plugins.tests import TestLogHandlerBase
 from whole_project import ROOT
 
@@ -156,12 +155,6 @@ def test_interrupted_run_says_how_to_go_on():
     text = run_on_terminal("train paper")
     assert f"stopped: 0 of 3 jobs done; {RESUME}" in text
     assert not re.search("RuleException|CalledProcessError|failed:", text)
-
-
-@pytest.mark.parametrize("profile", ["default", "slurm"])
-def test_profiles_use_the_logger(profile):
-    text = (ROOT / "workflow/profiles" / profile / "profile.yaml").read_text()
-    assert yaml.safe_load(text)["logger"] == "rarefeat"
 
 
 class TestInterface(TestLogHandlerBase):

@@ -17,15 +17,6 @@ RAW = read_yaml(Path("config/config.yaml"))
 AT = Cell((("eps_min", 0.5), ("sigma", 0.05)), (Arm(arm="dense"), Arm(arm="ideal")))
 
 
-def test_a_cell_has_a_value_on_each_axis_and_its_trained_arms():
-    assert AT["sigma"] == 0.05
-    assert AT.values == {"eps_min": 0.5, "sigma": 0.05}
-    assert AT.trained == [Arm(arm="dense")]
-    assert cell(eps_min=0.5, sigma=0.05).axes == AT.axes
-    with pytest.raises(KeyError):
-        AT["rho"]
-
-
 def test_files_of_a_cell_lie_in_folders_of_its_values():
     assert AT.path == "eps_min=0.5/sigma=0.05"
     assert cell_path("encoders", "paper", AT, "1-2", "safetensors") == (

@@ -1,6 +1,5 @@
 """What a config makes; sizes, seeds and names."""
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -66,24 +65,6 @@ def test_draws_default_to_the_name_of_the_study():
         for name in ("paper", "direct")
     ]
     assert not seeds[0] & seeds[1]
-
-
-def test_scaling_has_a_reduced_study_for_each_size():
-    scaling = parse(RAW).sections["scaling"]
-    studies, expected = scaling.studies(), set()
-    grid = list(itertools.product(scaling.trained_d, scaling.C_m, scaling.d1_power))
-    for d, C_m, power in grid:
-        if (m := round(d**C_m)) <= scaling.most_neurons:
-            expected.add((d, m, round(d**power)))
-    assert 0 < len(expected) == len(studies) < len(grid)
-    sizes = {(study.data.d, study.training.m, study.data.d1) for study in studies.values()}
-    assert sizes == expected
-    for name, study in studies.items():
-        assert (study.simulator, study.draws) == ("reduced", name)
-        cells = study.cells()
-        assert {cell["eps_min"] for cell in cells} == set(scaling.ratio)
-        nsr = [cell["sigma"] ** 2 * study.data.d1 for cell in cells]
-        assert nsr == pytest.approx([scaling.nsr] * len(cells))
 
 
 # Sizes, seeds and names

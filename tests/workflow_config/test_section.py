@@ -35,59 +35,25 @@ def extended(default: Any, **options) -> type[Old]:
     return create_model("New", __base__=Old, new=(Any, Field(default=default, **options)))
 
 
-@pytest.mark.parametrize("default", [None, False, 0, 0.0, "", [], {}, Inner()])
-def test_dump_omits_a_key_at_an_empty_default(default):
-    assert (
-        dump_config(extended(default)(eta=0.1))
-        == dump_config(Old(eta=0.1))
-        == {"eta": 0.1, "steps": 5}
-    )
+@pytest.mark.parametrize("default", [None, False, 0, 0.0, "", [], {}, Inner(), "mean", 2.5, ["a"]])
+@pytest.mark.parametrize("value", [*NOTHING, 1, "mean", [0], {"a": 0}, Inner(names=("a",))])
+def test_a_new_key_is_told_but_at_a_default_of_nothing(default, value):
+    """Or at the default that stands for nothing, so that it changes no job that does not set it."""
+    old, nothing = dump_config(Old(eta=0.1)), not default or default == Inner()
+    assert old == {"eta": 0.1, "steps": 5}
+    plain, absent = extended(default), extended(default, json_schema_extra={"absent": default})
+    assert dump_config(absent(eta=0.1)) == old
+    assert (dump_config(plain(eta=0.1)) == old) == nothing
+    if value != default and (value or not nothing):
+        for section in (plain, absent):
+            assert dump_config(section(eta=0.1, new=value))["new"] == dump_config(value)
 
 
-@pytest.mark.parametrize("default", ["mean", 1, True, 2.5, ["a"], {"a": 1}])
-def test_dump_omits_a_key_at_its_absent_default(default):
-    assert dump_config(
-        extended(default, json_schema_extra={"absent": default})(eta=0.1)
-    ) == dump_config(Old(eta=0.1))
-    # Without a word about it, a default is a value as any other, so that a changed one is seen.
-    assert dump_config(extended(default)(eta=0.1))["new"] == default
-
-
-@pytest.mark.parametrize(
-    "value", [1, True, "x", [0], {"a": 0}, Inner(share=0.1), Inner(names=("a",))]
-)
-def test_every_other_value_of_such_a_key_stands_there(value):
-    for new in (extended(None), extended("mean", json_schema_extra={"absent": "mean"})):
-        assert dump_config(new(eta=0.1, new=value))["new"] == dump_config(value)
-
-
-@pytest.mark.parametrize("value", NOTHING)
-def test_nothing_stands_there_where_it_is_not_the_default(value):
-    """A key that is set to nothing says something else than one that is left out."""
-    assert dump_config(extended("mean")(eta=0.1, new=value))["new"] == value
-    assert (
-        dump_config(extended("mean", json_schema_extra={"absent": "mean"})(eta=0.1, new=value))[
-            "new"
-        ]
-        == value
-    )
-
-
-def test_a_required_key_stands_there_whatever_it_is():
+def test_a_required_key_and_a_changed_default_stand_there():
     assert dump_config(Old(eta=0)) == {"eta": 0.0, "steps": 5}
     assert dump_config(Bias(rule="follow", share=0, cap=1, T1=3))["share"] == 0
-
-
-def test_a_changed_default_is_seen():
     changed = create_model("Old", __base__=Old, steps=(int, Field(default=6)))
     assert dump_config(changed(eta=0.1)) != dump_config(Old(eta=0.1))
-
-
-TRAINING = {
-    "m": 3, "K": 2, "tau": 1.0, "eta": 0.1, "lambda": 0.05, "sigma_0": 0.1, "T": 5,
-    "history": False,
-}  # fmt: skip
-TRAINING["bias"] = {"rule": "follow", "share": 0.2, "cap": 2.2, "T1": "eq34"}
 
 
 # What is told reads back
