@@ -63,6 +63,7 @@ from rarefeat.stages.synthesise import synthesise
 from rarefeat.stages.tables import ARM
 from rarefeat.statistics import holm
 from rarefeat.training.loop import batches
+from rarefeat.training.native_numerics import robust_factor
 from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
 
@@ -161,6 +162,18 @@ def test_robust_cholesky_of_any_semi_definite_matrix(m, rank, exponents, seed, d
     assert ((F[0] @ F[0].T - target).abs() <= 1e-4 * scale[:, None] * scale).all()
     assert not F[0, scale == 0].any()
     torch.testing.assert_close(F[1], torch.eye(m, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("exponent", [-17, -19, -21, -22])
+def test_row_whose_square_float32_has_lost_spoils_no_other(exponent):
+    rows = torch.randn(512, 3, generator=seeded(0)) * torch.tensor([1.0, 10.0**exponent, 1e-3])
+    rows[:, 1] = rows[:, 0] * 10.0**exponent
+    gram, native = (rows.T @ rows).double(), np.zeros((3, 3))
+    F = robust_cholesky(gram[None])[0]
+    assert robust_factor(gram.numpy(), native)
+    for factor in (F, torch.from_numpy(native)):
+        torch.testing.assert_close((factor @ factor.T)[::2, ::2], gram[::2, ::2], rtol=1e-4, atol=0)
+        assert factor[1].norm() <= 100 * 10.0**exponent
 
 
 @pytest.mark.parametrize(("place", "bad"), [(0, math.nan), (2, math.inf)])

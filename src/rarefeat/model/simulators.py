@@ -23,6 +23,8 @@ from rarefeat.model.randomness import DeviceGenerator, Generators, draw, generat
 from rarefeat.model.sparse_coding import dictionary
 
 DIVERGED = "training diverged: the weights are no longer finite; lower eta or T"
+SMALLEST = 1e-35
+"""Smaller squares of a norm have lost digits as sums of float32 products; they count as 0."""
 JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)
 """Jitters relative to the diagonal, in order.
 
@@ -277,14 +279,14 @@ def robust_cholesky(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
     """Compute the lower-triangular F with F F^T = gram of positive semi-definite matrices.
 
     Where Cholesky fails, rows are scaled to unit diagonal, so that neurons of very different norm
-    do not disturb each other and a dead one keeps its row of zeros. Then the smallest jitter,
-    relative to that diagonal, is added that lets it pass.
+    do not disturb each other and a dead one, below SMALLEST, has a row of zeros. Then the smallest
+    jitter, relative to that diagonal, is added that lets it pass.
     """
     if not is_on_cpu(gram):
         return robust_cholesky_gpu(gram)
     F, info = torch.linalg.cholesky_ex(gram)
     for replica in info.nonzero().flatten().tolist():
-        scale = gram[replica].diagonal().sqrt()
+        scale = scale_of(gram[replica])
         safe = torch.where(scale > 0, scale, 1.0)
         unit = (gram[replica] / (safe[:, None] * safe)).fill_diagonal_(1.0)
         tries = (
@@ -298,12 +300,18 @@ def robust_cholesky(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
     return F
 
 
+def scale_of(gram: Float[Tensor, "*S m m"]) -> Float[Tensor, "*S m"]:
+    """Return the roots of the diagonal, 0 below SMALLEST."""
+    squares = gram.diagonal(dim1=-2, dim2=-1)
+    return squares.masked_fill(squares <= SMALLEST, 0.0).sqrt()
+
+
 def robust_cholesky_gpu(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
     """Compute `robust_cholesky` by trying every jitter on all matrices.
 
     To read which of them failed would make the CPU wait for the GPU.
     """
-    scale = gram.diagonal(dim1=-2, dim2=-1).sqrt()
+    scale = scale_of(gram)
     safe = torch.where(scale > 0, scale, 1.0)
     unit = gram / (safe[..., :, None] * safe[..., None, :])
     diagonal = unit.diagonal(dim1=-2, dim2=-1)

@@ -28,7 +28,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from rarefeat.model.randomness import standard_gamma
-from rarefeat.model.simulators import JITTERS
+from rarefeat.model.simulators import JITTERS, SMALLEST
 
 
 def cache_folder() -> str:
@@ -37,7 +37,8 @@ def cache_folder() -> str:
     It is named by the code, as numba does not see that a function of another file has changed.
     """
     sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("native_*.py"))]
-    digest = hashlib.sha256(b"".join([*sources, repr(JITTERS).encode()])).hexdigest()[:12]
+    constants = repr((JITTERS, SMALLEST)).encode()
+    digest = hashlib.sha256(b"".join([*sources, constants])).hexdigest()[:12]
     for parent in (sys.prefix, tempfile.gettempdir()):
         folder = Path(parent, f"rarefeat-native-{digest}-{os.getuid()}")
         with contextlib.suppress(OSError):
@@ -230,13 +231,18 @@ def robust_factor(gram: Float[ndarray, "m m"], F: Float[ndarray, "m m"]) -> bool
     for attempt in range(-1, len(JITTERS)):
         for a in range(len(gram)):
             for b in range(a + 1):
-                scale = math.sqrt(gram[a, a] * gram[b, b]) if attempt >= 0 else 1.0
+                scale = 1.0
+                if attempt >= 0:
+                    is_dead = gram[a, a] <= SMALLEST or gram[b, b] <= SMALLEST
+                    scale = 0.0 if is_dead else math.sqrt(gram[a, a] * gram[b, b])
                 F[a, b] = gram[a, b] / scale if scale > 0 else 0.0
             if attempt >= 0:
                 F[a, a] = 1 + JITTERS[attempt]
         if factor_in_place(F):
             for a in range(len(gram)):
-                scale = math.sqrt(gram[a, a]) if attempt >= 0 else 1.0
+                scale = 1.0
+                if attempt >= 0:
+                    scale = 0.0 if gram[a, a] <= SMALLEST else math.sqrt(gram[a, a])
                 for b in range(a + 1):
                     F[a, b] *= scale
             return np.isfinite(F[len(F) - 1, len(F) - 1])
