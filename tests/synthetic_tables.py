@@ -5,8 +5,6 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from rarefeat.statistics import student_interval
-
 TENTHS = [round(0.1 * k, 1) for k in range(1, 11)]
 ARM = {"alpha": 0.0, "onset": 0, "pruned_update": "unmasked"}
 METRICS = {
@@ -53,23 +51,6 @@ def grid(
     return pd.DataFrame(rows)
 
 
-def trends(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the trends of a grid table, in one grid."""
-    ends = table["eps_min"].min(), table["eps_min"].max()
-    rows = []
-    for arm, replicas in table.groupby("arm"):
-        for metric in ("max_alignment", "aligned_neurons"):
-            low, high = (replicas.loc[replicas["eps_min"] == eps, metric].mean() for eps in ends)
-            gain = {"paired_difference": np.nan, "paired_ci_low": np.nan, "paired_ci_high": np.nan}
-            if arm != "dense":
-                gain = dict.fromkeys(gain, 0.01)
-            rows.append(
-                {"grid": "arms", "sigma": 0.05, "arm": arm, "metric": metric, "at_lowest": low,
-                 "at_highest": high, "n": replicas["seed"].nunique()} | gain
-            )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
 def trajectories(
     eps_mins=TENTHS, arms=("dense", "oracle_all"), seeds=20, T=500, draw=0
 ) -> pd.DataFrame:
@@ -100,77 +81,6 @@ def trajectories(
                         for step, value in zip(steps, curve, strict=True)
                     ]  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def heatmap(m=30, features=9, minority=4, seeds=20) -> pd.DataFrame:
-    """Return squared cosines of neurons and features; some rare features have no neuron."""
-    rng, rows = np.random.default_rng(0), []
-    for arm in ("dense", "pruned_neuron"):
-        for seed in range(seeds):
-            for neuron in range(m):
-                owner, rare = neuron % features, neuron % features >= features - minority
-                strength = rng.uniform(0.05, 0.4) if rare else rng.uniform(0.7, 0.99)
-                for feature in range(features):
-                    value = strength if feature == owner else (1 - strength) * rng.uniform(0, 0.15)
-                    rows.append(
-                        (arm, 100 + seed, neuron, feature, feature >= features - minority, value)
-                    )
-    return pd.DataFrame(
-        rows, columns=["arm", "seed", "neuron", "feature", "minority", "squared_cosine"]
-    )
-
-
-def augmentation(studies, seeds=20, labels=(64, 256, 1024), draw=0) -> dict[str, pd.DataFrame]:
-    """Return the tables of the study of augmentation; `imbalance_` studies have two masks."""
-    rng = np.random.default_rng(draw)
-    centres = {"singletons": 40, "covered_features": 0.96, "features_per_neuron": 1.4,
-               "activity": 0.1, "noise_cosine": 0.3,
-               "noise_left": 0.4}  # fmt: skip
-    ends = {"share_features": 0.9, "share_colour": 0.6, "bias_share": 0.1}
-    gains = {"dense": 0, "pruned_neuron": 0.01, "oracle_all": -0.03}
-    final, course, neurons = [], [], []
-    steps = np.unique(np.round(np.geomspace(1, 1000, 25)).astype(int))
-
-    def measured(keys, metric, value, encoder="trained", labels=0):
-        row = keys | {"encoder": encoder, "labels": labels}
-        final.append(row | {"metric": metric, "value": value})
-
-    for index, study in enumerate(studies):
-        reference = study == "independent_noise"
-        for seed in range(100, 100 + seeds):
-            keys = {"study": study, "sigma": 0.24, "arm": "dense", **ARM, "seed": seed}
-            common = rng.normal()
-            if study.startswith("imbalance_"):
-                for eps_min in (0.7, 0.9):
-                    for arm, gain in gains.items():
-                        value = 0.5 + eps_min / 3 + 0.05 * common + gain + 0.02 * rng.normal()
-                        at = keys | {"eps_min": eps_min, "arm": arm}
-                        measured(at, "minority_alignment", np.clip(value, 0, 1))
-                continue
-            keys["eps_min"] = 1.0
-            for metric, centre in centres.items():
-                measured(keys, metric, centre * (1 - 0.05 * index + 0.03 * rng.normal()))
-                if reference:
-                    measured(keys, metric, centre * (1.05 + 0.01 * rng.normal()), "oracle")
-            for encoder in ("trained", *(("raw", "oracle") if reference else ())):
-                for n in labels:
-                    few = n == 64
-                    error = 30 * np.exp(0.8 * rng.normal()) if few else 0.5 + 0.1 * index + 40 / n
-                    measured(keys, "regression_error", error, encoder, n)
-            for metric, end in ends.items():
-                curve = end / (1 + (100 / steps) ** 2) / (1 + 0.1 * index)
-                curve = np.clip(curve + 0.02 * rng.normal(size=len(steps)), 0, 1)
-                course += [
-                    keys | {"step": step, "metric": metric, "value": value}
-                    for step, value in zip(steps, curve, strict=True)
-                ]
-            for encoder in ("trained", "supervised") if reference else ("trained",):
-                neurons += [
-                    keys | {"encoder": encoder, "neuron": i, "activity": rate}
-                    for i, rate in enumerate(rng.beta(1.5, 6, size=64))
-                ]
-    named = {"augmentation": final, "augmentation_course": course, "augmentation_neurons": neurons}
-    return {name: pd.DataFrame(rows) for name, rows in named.items()}
 
 
 def image_views(kinds, seeds=6, draw=0) -> dict[str, pd.DataFrame]:
@@ -222,33 +132,3 @@ def exponents(ratios=(1.0, 0.9, 0.8), shift=0.1) -> pd.DataFrame:
                      "ci_high": exponent + 0.05, "bound": bound, "bound_side": side}
                 )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def long_tail(ratios=(5.0, 10.0, 50.0), seeds=6, accuracy=0.8, draw=0) -> pd.DataFrame:
-    """Return the summary of a data set: four arms, one also on balanced images."""
-    rng = np.random.default_rng(draw)
-    arms = [
-        {"arm": arm, "alpha": alpha, "pruned_update": update, "threshold": "global"}
-        for arm, alpha, update in (
-            ("dense", 0.0, "unmasked"), ("pruned", 0.7, "unmasked"),
-            ("pruned", 0.7, "straight_through"),
-            ("self_damaging", 0.7, "unmasked"),
-        )
-    ]  # fmt: skip
-    summary = []
-    for split, rho, arm in [("long_tailed", rho, arm) for rho in ratios for arm in arms] + [
-        ("balanced", max(ratios), arms[0])
-    ]:
-        keys = {"dataset": "digits", "rho": rho, "split": split, "width": 16} | arm
-        for metric, centre, low in (("accuracy", accuracy, 0), ("delta_20", 0.2, -1)):
-            names, values = (
-                ("mean", "sd", "ci_low", "ci_high", "n"),
-                (centre + 0.01 * rng.normal(size=seeds)).clip(max=1),
-            )
-            interval = dict(zip(names, student_interval(values, inside=(low, 1)), strict=True))
-            gain = {"paired_difference": np.nan, "paired_ci_low": np.nan, "paired_ci_high": np.nan}
-            if arm["arm"] != "dense":
-                mean, _, low, high, _ = student_interval(0.01 * rng.normal(size=seeds))
-                gain = {"paired_difference": mean, "paired_ci_low": low, "paired_ci_high": high}
-            summary.append(keys | {"probe": "balanced", "metric": metric} | interval | gain)
-    return pd.DataFrame(summary)

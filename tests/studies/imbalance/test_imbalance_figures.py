@@ -1,54 +1,15 @@
-"""The figures of the study of imbalance from planted tables, of few points and of many."""
+"""The figures of the study of imbalance from planted tables."""
 
 import numpy as np
 import pytest
 import synthetic_tables
 from paper_values import check, texts
 
-from rarefeat.studies.imbalance import FIGURES, figures
+from rarefeat.studies.imbalance import figures
 
 FEW = {"eps_mins": (0.2, 1.0), "seeds": 2}
-MANY = {"seeds": 7}
 WITH_UNTRAINED = ("dense", "pruned_neuron", "initial", "ideal")
 TRAINED = ("dense", "pruned_neuron", "oracle_all")
-
-
-def tables(name: str, size: dict, sigmas: tuple[float, ...]) -> dict:
-    """What a figure is given."""
-
-    def grid(**options):
-        return synthetic_tables.grid(**(size | options))
-
-    found = {
-        "fate": lambda: [grid(arms=TRAINED), grid(arms=("dense",), draw=1)],
-        "figure1_aligned_neurons": lambda: [grid(sigmas=sigmas)],
-        "figure2_max_alignment": lambda: [grid(sigmas=sigmas)],
-        "figure3_cosine_similarity": lambda: [grid(sigmas=sigmas, arms=WITH_UNTRAINED)],
-        "figure4_regression_mse": lambda: [grid(sigmas=sigmas, arms=WITH_UNTRAINED)],
-        "arms": lambda: [
-            synthetic_tables.trends(grid(arms=TRAINED)),
-            synthetic_tables.trends(grid(arms=("dense", "pruned_weight"))),
-        ],
-        "baselines": lambda: [grid(), grid(arms=("dense",), draw=1), grid(arms=("dense",), draw=2)],
-        "trajectories": lambda: [synthetic_tables.trajectories(**size)],
-        "alignment_heatmap": lambda: [synthetic_tables.heatmap(seeds=size["seeds"])],
-    }[name]()
-    return {str(index): table for index, table in enumerate(found)}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize(
-    ("size", "sigmas"), [(FEW, (0.05,)), (MANY, (0.01, 0.03, 0.05))], ids=["few", "many"]
-)
-def test_figure(name, size, sigmas):
-    given = tables(name, size, sigmas)
-    seeds = size["seeds"]
-    # Neurons of one replica are a line each.
-    figure = check(lambda: getattr(figures, name)(given), seeds, twice=size is FEW, most=99)
-    without = ("alignment_heatmap", "arms")
-    assert name in without or any("relative frequency" in text for text in texts(figure))
-    if name.startswith("figure"):
-        assert sum(r"noise $\sigma$" in text for text in texts(figure)) == len(sigmas)
 
 
 @pytest.mark.parametrize("name", ["figure1_aligned_neurons", "figure3_cosine_similarity"])
