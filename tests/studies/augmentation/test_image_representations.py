@@ -8,7 +8,7 @@ from conftest import seeded
 
 from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
-from rarefeat.studies.augmentation import declaration
+from rarefeat.studies.augmentation import image_views, photograph_views
 from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
 from rarefeat.studies.augmentation.tables import OF_IMAGES
 from rarefeat.workflow.config.images import Augmentation, Network
@@ -74,8 +74,8 @@ def test_grey_and_coloured_images_are_published_apart():
     colour = metrics[(metrics["metric"] == "separation") & (metrics["study"] == "views_crops")]
     metrics = pd.concat([metrics, colour.assign(metric="colour_invariance")])
     units = units.assign(firing_rate=units["layer"].map({"stem": 0.9, "1": 0.7, "2": 0.2}))
-    grey = declaration.image_views(metrics, units)
-    coloured = declaration.photograph_views(metrics, units)
+    grey = image_views(metrics, units)
+    coloured = photograph_views(metrics, units)
     assert set(grey["study"]) == {"views_none"}
     assert set(coloured["study"]) == {"views_crops"}
     rates = coloured[coloured["metric"] == "firing_rate"]
