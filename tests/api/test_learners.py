@@ -1,5 +1,8 @@
 """Learners of one's own from Python, and pairs for one's own loop."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from conftest import refusal
@@ -46,10 +49,65 @@ def test_train_learners_takes_functions_and_options():
         ({"lose": "infonce"}, "did you mean 'loss'"),
         ({"eps_min": 2}, "eps_min"),
         ({"loss_options": 3}, "loss_options: must be a mapping, got 3"),
+        ({"optimiser_options": {"lr": 0.1}}, "optimiser_options: lr: the rate is the key eta"),
+        ({"encoder": torch.nn.Linear(20, 3)}, "give the class Linear"),
+        ({"fresh": "no"}, "fresh: must be True or False"),
+        ({"history": True}, "history: has no effect"),
+        ({"loss": "spectral", "tau": 0.5}, "tau: has no effect: the loss spectral takes none"),
+        ({"encoder": "mlp", "sigma_0": 0.1}, "sigma_0: has no effect: the encoder mlp takes none"),
+        ({"encoder": "linear", "bias": {"share": 0}}, "bias: has no effect: the encoder linear"),
     ],
 )
 def test_train_learners_refuses_in_one_line(keys, words):
     assert words in refusal(rarefeat.train_learners, **{**SMALL, **keys})
+
+
+def soft(f_x, f_y, tau=0.5):
+    return (f_x @ f_y.mT / tau).softmax(-1).square().mean()
+
+
+def test_own_defaults_win_and_all_that_a_part_is_given_is_told():
+    own = rarefeat.train_learners(loss=soft, optimiser=torch.optim.RMSprop, **SMALL)
+    assert own.given["loss"] == {}
+    assert own.given["optimiser"] == {"lr": 0.1}
+    assert "'lr': 0.1" in own.table["given"][0]
+    assert "'lr': 0.1" in repr(own)
+    asked = rarefeat.train_learners(loss=soft, optimiser=torch.optim.RMSprop, lambda_=0.3, **SMALL)
+    assert asked.given["optimiser"] == {"lr": 0.1, "weight_decay": 0.3}
+    built_in = rarefeat.train_learners(loss="nt_xent", optimiser="adam", **SMALL)
+    assert built_in.given["loss"] == {"tau": 1.0}
+    assert built_in.given["optimiser"] == {"lr": 0.1, "weight_decay": 0.05}
+
+
+def test_law_without_frequencies_is_told():
+    def always(n, generator, probability):
+        return torch.randn(n, len(probability), generator=generator)
+
+    with pytest.warns(UserWarning, match="at half the probability, so that eps_min has no effect"):
+        rarefeat.train_learners(data_law=always, loss="spectral", **SMALL)
+
+
+def test_learners_have_controls_a_summary_a_plot_and_modules(tmp_path):
+    learners = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seeds=[3, 4], **SMALL)
+    start = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seeds=[3, 4], **SMALL, eta=1e-30)
+    assert learners.table["r2_untrained"].tolist() == pytest.approx(start.table["r2"].tolist())
+    summary = learners.summary()
+    rare = learners.table.query("feature == 8")["r2"]
+    assert summary.loc[("rare", "r2"), "mean"] == pytest.approx(rare.mean())
+    assert summary.loc[("others", "r2"), "n"] == 2
+    ax = learners.plot()
+    assert len(ax.containers) == 18
+    tokens = torch.randn(5, 4, 20)
+    module = learners.module(4)
+    assert torch.allclose(module(tokens), learners(tokens)[1], atol=1e-6)
+    torch.export.save(torch.export.export(module, (tokens,)), tmp_path / "encoder.pt2")
+    code = (
+        "import torch; print(torch.export.load('encoder.pt2').module()(torch.ones(5, 4, 20)).shape)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "torch.Size([5, 30])" in done.stdout, done.stderr
+    assert "seed: must be one of [3, 4], got 5" in refusal(learners.module, 5)
 
 
 def test_learners_refuse_tokens_of_another_width():

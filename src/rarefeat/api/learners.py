@@ -1,11 +1,13 @@
 """Learners of one's own from Python: trained here, or fed by one's own loop."""
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pandas as pd
 import torch
+from matplotlib.axes import Axes
 from torch import Tensor
 
 from rarefeat.api.arguments import (
@@ -20,10 +22,21 @@ from rarefeat.api.arguments import (
     to_list,
 )
 from rarefeat.api.entry_points import entry_point
+from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
-from rarefeat.training.choices import Choice
-from rarefeat.training.learners import DataLawSource, Learner, TrainedLearners
+from rarefeat.statistics import student_interval
+from rarefeat.training.choices import Choice, choice_name
+from rarefeat.training.learners import (
+    KINDS,
+    DataLawSource,
+    Learner,
+    TrainedLearners,
+    bind_part,
+    build_modules,
+    untrained_learners,
+)
 from rarefeat.training.learners import train_learners as train_replicas
+from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.readout import measure_learners
 from rarefeat.training.streams import PairStream
 from rarefeat.workflow.config.model import Data, Training
@@ -45,8 +58,9 @@ class Learners:
     table : DataFrame
         A row for each seed and feature: `r2` of a linear readout of the embeddings on a balanced
         test set, `r2_shuffled` with shuffled features, `cosine`, the largest |cos(w_i, M_j)| of a
-        first-layer neuron (NaN where there are none), and of the replica `norm` and `rank` of its
-        embeddings, `loss`, `diverged`.
+        first-layer neuron (NaN where there are none), `r2_untrained` and `cosine_untrained`, those
+        of the same encoder before training, and of the replica `norm` and `rank` of its
+        embeddings, `loss`, `diverged`, and `given`, what its parts were given.
     trajectory : DataFrame
         A row (seed, step, metric, value) for each recorded step.
     parameters : dict of str to Tensor
@@ -55,6 +69,8 @@ class Learners:
         Features as columns, the rare ones last.
     seeds, rare_features : list of int
         Seeds of the replicas, and numbers of the rare features.
+    given : dict of str to dict
+        What each part was given: its options, and what it takes of the config.
     learner, data, training
         The four choices, and the config.
     """
@@ -65,6 +81,7 @@ class Learners:
     dictionary: Tensor = field(repr=False)
     seeds: list[int]
     rare_features: list[int]
+    given: dict[str, dict[str, Any]]
     learner: Learner
     data: Data = field(repr=False)
     training: Training = field(repr=False)
@@ -82,6 +99,42 @@ class Learners:
             tokens = tokens.expand(len(self.seeds), *tokens.shape)
         with torch.no_grad():
             return self.replicas.embed(tokens)
+
+    @entry_point
+    def summary(self) -> pd.DataFrame:
+        """Return mean and 95 % interval over seeds of each measure, of rare and other features.
+
+        A seed counts once: its features of a kind are averaged first.
+        """
+        names = ["r2", "r2_untrained", "r2_shuffled", "cosine", "cosine_untrained"]
+        kind = self.table["feature"].isin(self.rare_features).map({True: "rare", False: "others"})
+        of_seed = self.table.assign(features=kind).groupby(["features", "seed"])[names].mean()
+        rows = {}
+        for (features, name), values in of_seed.melt(ignore_index=False).groupby(
+            ["features", "variable"]
+        ):
+            mean, _, low, high, n = student_interval(values["value"].to_numpy())
+            rows[features, name] = {"mean": mean, "ci_low": low, "ci_high": high, "n": n}
+        return pd.DataFrame(rows).T.rename_axis(["features", "measure"])
+
+    @entry_point
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how well each feature is read out, before and after training, with intervals."""
+        return plot_readout(self.table, self.rare_features, ax)
+
+    @entry_point
+    def module(self, seed: int) -> torch.nn.Module:
+        """Return the trained encoder of a seed as a plain module, tokens (n, L, d1) to (n, m).
+
+        `torch.export.save(torch.export.export(module, (tokens,)), "encoder.pt2")` writes it for
+        programs that have torch alone.
+        """
+        if seed not in self.seeds:
+            raise RarefeatError(f"learners: seed: must be one of {self.seeds}, got {seed!r}")
+        place = self.seeds.index(seed)
+        module = copy.deepcopy(self.replicas.module).to_empty(device="cpu")
+        module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
+        return module.eval()
 
 
 def build_learner_study(
@@ -102,6 +155,33 @@ def build_learner_study(
     return build_study(
         caller, config, study, points, [arm], seeds, {**changes, "simulator": "direct"}
     )
+
+
+def check_effect(
+    caller: str,
+    changes: Mapping[str, Any],
+    learner: Learner,
+    given: Mapping[str, Mapping[str, Any]],
+    arm: ArmArgument,
+    module: torch.nn.Module,
+) -> None:
+    """Raise RarefeatError for a change that no part of a learner reads."""
+    readers = {"sigma_0": "encoder", "attention_scale": "encoder", "lambda": "optimiser"}
+    # The moments that a rule sees are those of InfoNCE at this temperature.
+    readers |= {"tau": "loss"} if arm == "dense" else {}
+    names = {"lambda": "weight_decay"}
+    for key, kind in readers.items():
+        asked = key in changes or f"{key}_" in changes
+        if asked and names.get(key, key) not in given[kind]:
+            choice = choice_name(getattr(learner, kind))
+            raise RarefeatError(f"{caller}: {key}: has no effect: the {kind} {choice} takes none")
+    if "bias" in changes and not getattr(module, "thresholds", ""):
+        choice = choice_name(learner.encoder)
+        raise RarefeatError(
+            f"{caller}: bias: has no effect: the encoder {choice} has no thresholds"
+        )
+    if "history" in changes:
+        raise RarefeatError(f"{caller}: history: has no effect: learners keep none")
 
 
 def check_options(caller: str, **options: Options) -> dict[str, Any]:
@@ -187,6 +267,11 @@ def train_learners(
         loss_options=loss_options,
         optimiser_options=optimiser_options,
     )
+    if not isinstance(fresh, bool):
+        raise RarefeatError(f"{caller}: fresh: must be True or False, got {fresh!r}")
+    decay = changes.get("lambda", changes.get("lambda_"))
+    if decay is not None and optimiser not in OPTIMISERS:
+        options["optimiser_options"].setdefault("weight_decay", decay)
     learner = Learner(data_law, encoder, loss, optimiser, fresh=fresh, **options)
     replicas = [
         check_int(caller, "seeds", seed)
@@ -201,18 +286,29 @@ def train_learners(
     (only,), (point,) = chosen.arms, chosen.cells()
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     settings = learner, chosen.data, chosen.training
+    given = {kind: dict(bind_part(kind, *settings).keywords) for kind in KINDS}
+    (module,) = build_modules(learner, chosen.draws, chosen.data, chosen.training, replicas[:1])
+    check_effect(caller, changes, learner, given, arm, module)
     with progress_display(bool(progress)):
         result = train_replicas(chosen.draws, *settings, only, sigma, eps_min, replicas)
     on_cpu = chosen.training.model_copy(update={"device": "cpu"})
     source = DataLawSource(chosen.draws, learner, chosen.data, on_cpu, sigma, replicas)
     d, n_rare = chosen.data.d, len(chosen.data.minority)
+    before = untrained_learners(chosen.draws, learner, source)
+    untrained = pd.DataFrame(measure_learners(before, chosen.draws, learner, source))
+    table = pd.DataFrame(measure_learners(result, chosen.draws, learner, source)).assign(
+        r2_untrained=untrained["r2"],
+        cosine_untrained=untrained["cosine"],
+        given="; ".join(f"{kind}: {values}" for kind, values in given.items() if values),
+    )
     return Learners(
-        pd.DataFrame(measure_learners(result, chosen.draws, learner, source)),
+        table,
         pd.DataFrame(result.trajectory),
         result.parameters,
         result.dictionary,
         replicas,
         list(range(d - n_rare, d)),
+        given,
         *settings,
         result,
     )

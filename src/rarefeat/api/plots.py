@@ -8,6 +8,7 @@ import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -28,7 +29,7 @@ from rarefeat.figures.style import (
 )
 from rarefeat.stages.aggregate import column_bounds, difference_bounds
 from rarefeat.stages.tables import ARM, INDICATORS, METRICS, POINT
-from rarefeat.statistics import UNBOUNDED, fraction_interval
+from rarefeat.statistics import UNBOUNDED, fraction_interval, student_interval
 from rarefeat.workflow.config.names import suggest
 
 P = ParamSpec("P")
@@ -45,7 +46,11 @@ def project_style(draw: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(draw)
     def draw_in_style(*args: P.args, **kwargs: P.kwargs) -> R:
         with plt.rc_context(cast(Any, RC)):
-            return draw(*args, **kwargs)
+            result = draw(*args, **kwargs)
+            is_interactive = mpl.is_interactive()
+        # A notebook's backend sets it as the first figure is made; the context takes it back.
+        mpl.interactive(is_interactive)
+        return result
 
     return draw_in_style
 
@@ -67,6 +72,26 @@ def plot_metrics(trajectory: pd.DataFrame, title: str, ax: Axes | None) -> Axes:
         ax.plot(rows["step"], rows["value"], color=colour, ls=dash, label=label)
     ax.set(xlabel=STEP, ylabel="largest cosine of a neuron", ylim=(-0.03, 1.03), title=title)
     ax.legend(frameon=False)
+    return ax
+
+
+@project_style
+def plot_readout(table: pd.DataFrame, rare_features: Sequence[int], ax: Axes | None) -> Axes:
+    """Draw R^2 of a readout of each feature before and after training, with 95 % intervals."""
+    ax = ax or new_axes()
+    for offset, (name, colour, marker) in enumerate(
+        (("r2_untrained", "0.6", "s"), ("r2", FREQUENT, "o"))
+    ):
+        found = [student_interval(rows[name].to_numpy()) for _, rows in table.groupby("feature")]
+        place = np.arange(len(found)) + 0.2 * offset - 0.1
+        for x, (mean, _, low, high, _) in zip(place, found, strict=True):
+            is_rare = name == "r2" and round(x) in rare_features
+            ax.errorbar(
+                x, mean, [[mean - low], [high - mean]],
+                color=RARE if is_rare else colour, marker=marker, ls="", capsize=2,
+            )  # fmt: skip
+    ax.set(xlabel="feature (rare ones last)", ylabel="$R^2$ of a linear readout")
+    ax.set(title=f"Squares: before training ({table['seed'].nunique()} seeds, 95 % intervals)")
     return ax
 
 

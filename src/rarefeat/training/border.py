@@ -8,6 +8,7 @@ a replica would depend on what else is computed, or on what ran before.
 import contextlib
 import copy
 import random
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,6 +103,14 @@ def check_law(name: str, law: Callable, probability: Float[Tensor, " d"], L: int
         check_tensor(f"{name}: tokens", tokens[0], (n, 2, L, d1))
     else:
         check_tensor(f"{name}: features or latents", first, (n, d), (n, 2, L, d))
+    rarer = law(n, torch.Generator().manual_seed(1), probability / 2)
+    if not first.any():
+        warnings.warn(f"{name}: draws zeros alone", stacklevel=2)
+    elif are_same(first, rarer[0] if tokens else rarer):
+        warnings.warn(
+            f"{name}: draws the same at half the probability, so that eps_min has no effect",
+            stacklevel=2,
+        )
     return bool(tokens)
 
 

@@ -46,9 +46,16 @@ def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> 
 
 
 def bind_options(
-    kind: str, function: Callable, options: Mapping[str, Any], available: Mapping[str, Any]
-) -> Callable:
-    """Return a function with its options, and with those available values that it names."""
+    kind: str,
+    function: Callable,
+    options: Mapping[str, Any],
+    available: Mapping[str, Any],
+    is_own: bool,
+) -> partial:
+    """Return a function with its options, and with those available values that it names.
+
+    A default of a function of one's own wins over an available value, but for the rate `lr`.
+    """
     parameters = inspect.signature(function).parameters
     takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     if unknown := [name for name in options if name not in parameters and not takes_any]:
@@ -56,5 +63,10 @@ def bind_options(
             f"{kind}: {choice_name(function)} has no option {unknown[0]}"
             f"{suggest(unknown[0], parameters)}; it has {', '.join(parameters)}"
         )
-    values = {name: value for name, value in available.items() if name in parameters}
+    keeps = [name for name, item in parameters.items() if is_own and item.default is not item.empty]
+    values = {
+        name: value
+        for name, value in available.items()
+        if name == "lr" or (name in parameters and name not in keeps)
+    }
     return partial(function, **(values | dict(options)))

@@ -74,6 +74,43 @@ class Learner:
         return " + ".join(map(choice_name, choices))
 
 
+KINDS: dict[str, tuple[str, Mapping[str, Callable]]] = {
+    "data_law": ("data_options", DATA_LAWS),
+    "encoder": ("encoder_options", ENCODERS),
+    "loss": ("loss_options", LOSSES),
+    "optimiser": ("optimiser_options", OPTIMISERS),
+}
+"""Options and built-in choices of the parts of a learner."""
+
+
+def bind_part(kind: str, learner: Learner, data: Data, training: Training) -> partial:
+    """Return a part of a learner with its options and with what it takes of the config.
+
+    Its `keywords` are all that it is given.
+    """
+    available = {
+        "data_law": {"L": data.L},
+        "encoder": {
+            "sigma_0": training.sigma_0,
+            "L": data.L,
+            "attention_scale": training.logit_scale(data.d1),
+        },
+        "loss": {"tau": training.tau},
+        "optimiser": {"lr": training.eta, "weight_decay": training.lambda_},
+    }[kind]
+    (name, built_in), choice = KINDS[kind], getattr(learner, kind)
+    options = getattr(learner, name)
+    if "lr" in options:
+        raise RarefeatError(f"{name}: lr: the rate is the key eta, got {options['lr']}")
+    if kind == "encoder" and isinstance(choice, nn.Module):
+        built = type(choice).__name__
+        raise RarefeatError(
+            f"encoder: give the class {built}, or a function of (d1, m), not an instance of it"
+        )
+    function = load_choice(kind, choice, built_in)
+    return bind_options(kind, function, options, available, function not in built_in.values())
+
+
 class TrainedLearners(NamedTuple):
     """Trained encoders of S replicas."""
 
@@ -161,8 +198,7 @@ class DataLawSource:
             raise RarefeatError(
                 f"data.balance: learners have none, got {data.balance}; write a data law or a loss"
             )
-        choice = load_choice("data_law", learner.data_law, DATA_LAWS)
-        self.law = bind_options("data_law", choice, learner.data_options, {"L": data.L})
+        self.law = bind_part("data_law", learner, data, training)
         simulator = make_simulator("direct", namespace, data.d, data.d1, training.m, seeds)
         self.simulator: DirectSimulator = to_device(simulator, self.device)
         self.sampler = PairSampler(data.views, self.simulator, "direct", namespace, seeds)
@@ -205,11 +241,7 @@ def build_modules(
 ) -> list[nn.Module]:
     """Build the encoder of each replica, while torch's global generator is seeded by it."""
     name = f"encoder {choice_name(learner.encoder)}"
-    scale = training.logit_scale(data.d1)
-    available = {"sigma_0": training.sigma_0, "L": data.L, "attention_scale": scale}
-    function = load_choice("encoder", learner.encoder, ENCODERS)
-    build = bind_options("encoder", function, learner.encoder_options, available)
-    modules = []
+    build, modules = bind_part("encoder", learner, data, training), []
     with torch.random.fork_rng(devices=[]), border.one_line_errors(name):
         for seed in seeds:
             stream = generator(namespace, seed, stream_names.WEIGHTS)
@@ -279,11 +311,12 @@ def train_closed_form(
     )
 
 
-def make_loss(learner: Learner, K: int, tau: float) -> Callable[[Tensor, Tensor], Tensor]:
+def make_loss(
+    learner: Learner, data: Data, training: Training
+) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the loss of one replica as a function of its embeddings (n, m) and features (K, d)."""
-    function = load_choice("loss", learner.loss, LOSSES)
-    bound = bind_options("loss", function, learner.loss_options, {"tau": tau})
-    names = inspect.signature(function).parameters
+    bound, K = bind_part("loss", learner, data, training), training.K
+    names = inspect.signature(bound.func).parameters
 
     def loss(embeddings: Tensor, features: Tensor) -> Tensor:
         f_x, f_y, *negatives = embeddings.split(K)
@@ -410,16 +443,14 @@ def train_by_autograd(
     data, training, seeds, device = source.data, source.training, source.seeds, source.device
     neurons = neurons_name(modules[0], data.d1)
     thresholds = getattr(modules[0], "thresholds", "")
-    loss = make_loss(learner, training.K, training.tau)
+    loss = make_loss(learner, data, training)
     check_choices(learner, modules[0], loss, source, arm)
     stacked, buffers = stack_module_state([module.to(device) for module in modules])
     module = copy.deepcopy(modules[0]).to("meta")
     values = {name: value.detach().requires_grad_() for name, value in stacked.items()}
     if thresholds and training.bias.rule in ("follow", "grow"):
         values[thresholds].requires_grad_(False)
-    choice = load_choice("optimiser", learner.optimiser, OPTIMISERS)
-    rates = {"lr": training.eta, "weight_decay": training.lambda_}
-    build = partial(bind_options("optimiser", choice, learner.optimiser_options, {}), **rates)
+    build = bind_part("optimiser", learner, data, training)
     border.check_optimiser(f"optimiser {choice_name(learner.optimiser)}", build)
     optimiser = build([value for name, value in values.items() if name != thresholds])
     bias_rule = make_bias_rule(training.bias, data.d, training.eta)

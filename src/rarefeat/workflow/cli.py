@@ -118,6 +118,19 @@ def verify(results: str) -> None:
 
 
 @main.command()
+@click.argument("first")
+@click.argument("second")
+def compare(first: str, second: str) -> None:
+    """Compare two results, by folder or `name`: keys that differ, and figures side by side."""
+    from rarefeat.workflow.comparison import differing_keys, find_results, write_comparison
+
+    folders = find_results(first), find_results(second)
+    for key, *values in differing_keys(*folders):
+        click.echo(f"{key}: {' | '.join(values)}")
+    click.echo(f"figures side by side: {write_comparison(*folders)}")
+
+
+@main.command()
 @click.argument("results", type=Path)
 @click.option("--cores", type=click.IntRange(1), default=2, show_default=True, help="jobs at once")
 def accept(results: Path, cores: int) -> None:
