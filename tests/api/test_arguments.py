@@ -1,5 +1,7 @@
 """Arguments of `train`: what is wrong is told in one line that names the key."""
 
+import pickle
+
 import pytest
 from conftest import refusal
 from session_code import define
@@ -48,3 +50,12 @@ def test_train_refuses_in_one_line(quick_project, changes, line):
 )
 def test_load_config_refuses_in_one_line(path, line):
     assert line in refusal(rarefeat.load_config, path)
+
+
+def test_config_can_be_pickled():
+    """As a pool of processes sends it."""
+    project = rarefeat.load_config("config/quick.yaml")
+    again = pickle.loads(pickle.dumps(project))
+    assert again.results == project.results
+    assert again.studies.keys() == project.studies.keys()
+    assert again.studies["paper"] == project.studies["paper"]

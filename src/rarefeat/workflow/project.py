@@ -115,6 +115,10 @@ class Project:
     left_out: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with each kind of study that is left out, by its name."""
 
+    def __reduce__(self) -> tuple:
+        """Pickle the plain values: sections of studies of one file are made as they are read."""
+        return build, (self.merged, self.merged)
+
     @cached_property
     def kinds(self) -> dict[str, StudyKind]:
         """Its study kinds: all, or for a job those that it needs."""
@@ -744,7 +748,7 @@ def load_merged(results: str, function: str = "", name: str = "") -> Project:
     only = names[:1] if package == "studies" else []
     if package == "stages":
         study = re.split(r"[.]|_(?:grid|summary|trends|trajectories)$", name)[0]
-        only = [kind for kind in kinds() if study in (merged[kind].get("studies") or {})]
+        only = [kind for kind in kinds() if study in (merged.get(kind, {}).get("studies") or {})]
     with contextlib.suppress(RarefeatError):
         if only and (project := build(merged, merged, *only)).can_make(function, name):
             return project
