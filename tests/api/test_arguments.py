@@ -9,6 +9,9 @@ import rarefeat
 REFUSED = [
     ({"taus": 1}, "train: taus: unknown key (did you mean 'tau'?); allowed are simulator"),
     ({"sgima": 0.3}, "train: sgima: unknown key (did you mean 'sigma' or 'sigma_0'?)"),
+    ({"lr": 0.1}, "train: lr: unknown key (it is called 'eta' here); allowed are simulator"),
+    ({"loss": "vicreg"}, "train: loss: unknown key (it is an argument of train_learners)"),
+    ({"data_options": {}}, "train: data_options: unknown key (it is an argument of train_l"),
     ({"lambda_": 0.1, "lambda": 0.2}, "train: lambda: given twice, as lambda_ as well"),
     ({"bias": {"shar": 0}}, "train: bias.shar: unknown key (did you mean 'share'?)"),
     ({"eps_min": "1e-1"}, "train: eps_min: must be a number, got '1e-1'"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pandas as pd
 from torch import Tensor
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from rarefeat.api.arguments import (
     ARGUMENT_SECTIONS,
