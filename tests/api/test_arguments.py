@@ -51,3 +51,18 @@ def test_train_refuses_in_one_line(quick_project, changes, line):
 )
 def test_load_config_refuses_in_one_line(path, line):
     assert line in refusal(rarefeat.load_config, path)
+
+
+def test_own_function_is_that_beside_the_config_in_use(tmp_path):
+    configs = []
+    for name, threshold in (("some", "context.norms.median()"), ("none", "9")):
+        (tmp_path / name).mkdir()
+        text = f"def mine(context):\n    return context.norms > {threshold}\n"
+        (tmp_path / name / "twin_rule.py").write_text(text)
+        (tmp_path / name / "own.yaml").write_text("size: quick\n")
+        configs.append(rarefeat.load_config(tmp_path / name / "own.yaml"))
+    size = {"d1": 60, "N": 64, "K": 32, "T": 2, "m": 4, "progress": False}
+    some, none = (rarefeat.train(config=c, arm="twin_rule:mine", **size) for c in configs)
+    dense = rarefeat.train(config=configs[0], **size)
+    assert (none.weights == dense.weights).all()
+    assert not (some.weights == dense.weights).all()
