@@ -1,5 +1,6 @@
 """The command `rarefeat`."""
 
+import runpy
 import shlex
 import subprocess
 import sys
@@ -8,7 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import rarefeat
+from rarefeat.errors import RarefeatError
+from rarefeat.workflow import new
 from rarefeat.workflow.cli import main
+from rarefeat.workflow.new import KINDS
+from rarefeat.workflow.run.code_hashes import user_functions
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -28,10 +34,11 @@ from rarefeat.workflow.cli import main
         ("predict-critical-frequency K=64", 1, "K is 64, and not 128"),
         ("predict-step m=60", 0, "DeprecationWarning: The command 'predict-step' is deprecated"),
         ("show nothing", 1, "nothing"),
-        ("new paper", 1, "new: paper is a target"),
-        ("new __main__", 1, "new: __main__ is an installed Python module"),
-        (f"new {'x' * 61}", 1, "new: invalid name 'xxx"),
-        ("new été", 1, "new: 'été': use letters"),
+        ("new rule paper", 1, "new: paper is a target"),
+        ("new loss __main__", 1, "new: __main__ is an installed Python module"),
+        (f"new rule {'x' * 61}", 1, "new: invalid name 'xxx"),
+        ("new study theorems", 1, "rarefeat.studies.theorems is an installed Python module"),
+        ("new rule été", 1, "new: 'été': use letters"),
     ],
 )
 def test_command_prints_its_result_or_one_line(line, status, words, monkeypatch):
@@ -45,13 +52,13 @@ def test_command_prints_its_result_or_one_line(line, status, words, monkeypatch)
 
 def test_new_writes_a_study_that_snakemake_plans(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(main, ["new", "first_rule"]).exit_code == 0
+    assert CliRunner().invoke(main, ["new", "rule", "first_rule"]).exit_code == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         "Snakefile",
         "first_rule.py",
         "first_rule.yaml",
     }
-    again = CliRunner().invoke(main, ["new", "first_rule"])
+    again = CliRunner().invoke(main, ["new", "rule", "first_rule"])
     assert again.output == "Error: new: first_rule.yaml exists; choose another name or delete it\n"
     snakemake = [sys.executable, "-m", "snakemake", "--dry-run", "--configfile", "first_rule.yaml"]
     plan = subprocess.run(snakemake, capture_output=True, text=True)
@@ -60,8 +67,42 @@ def test_new_writes_a_study_that_snakemake_plans(tmp_path, monkeypatch):
     Path("first_rule.yaml").unlink()
     Path("first_rule.py").unlink()
     Path("Snakefile").write_text("# first_rule\n", encoding="utf-8")
-    CliRunner().invoke(main, ["new", "first_rule"])
+    CliRunner().invoke(main, ["new", "rule", "first_rule"])
     assert Path("Snakefile").read_text(encoding="utf-8") == "# first_rule\n"
+
+
+TINY = {"d1": 16, "N": 256, "K": 32, "T": 5, "progress": False}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_file_trains_beside_its_config(kind, tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    name = f"tiny_{kind}"
+    written = CliRunner().invoke(main, ["new", kind, name]).output
+    assert f"run `snakemake --cores 2 {name} --configfile {name}.yaml`" in written
+    monkeypatch.chdir(tmp_path)
+    config = rarefeat.load_config(f"folder/{name}.yaml")
+    (own,) = {name.removeprefix("own.") for name in user_functions(config.merged)}
+    if kind == "rule":
+        trained = rarefeat.train(config=config, arm=own, alpha=0.1, **TINY)
+        assert own in repr(trained)
+    else:
+        key = {KINDS[kind][0]: own}
+        trained = rarefeat.train_learners(config=config, seeds=range(2), **key, **TINY)
+        assert not trained.table["diverged"].any()
+
+
+def test_new_study_measures(tmp_path, monkeypatch):
+    monkeypatch.setattr(new, "SINGLE_FILE_STUDIES", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert "run `snakemake --cores 2 tiny claims_tiny" in new.write("study", "tiny")
+    assert "toy" not in (tmp_path / "tiny.yaml").read_text()
+    study = runpy.run_path("tiny.py", run_name="rarefeat.studies.tiny")
+    rows = study["learn"]({"samples": 10}, [1, 2], "tiny", 20)
+    assert [row["seed"] for row in rows] == [1, 2]
+    with pytest.raises(RarefeatError, match=r"tiny\.py exists"):
+        new.write("study", "tiny")
 
 
 def test_show_offers_files_that_are_there(tmp_path, monkeypatch):

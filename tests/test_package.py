@@ -24,6 +24,7 @@ def wheel(tmp_path_factory) -> Path:
     """Built from a copy of what git has, so that nothing of a checkout gets in."""
     folder = tmp_path_factory.mktemp("wheel")
     tracked = ["git", "ls-files", "-co", "--exclude-standard", "src", "config", "workflow"]
+    tracked.append("tests/workflow/toy")
     files = subprocess.check_output(tracked, cwd=ROOT, text=True).split()
     for name in ["pyproject.toml", "README.md", "LICENSE", *files]:
         source, target = ROOT / name, folder / "source" / name
@@ -83,7 +84,7 @@ def test_wheel_runs_the_workflow_from_any_folder(python, tmp_path):
     assert "[0, 1, 2]" in output
     assert Path(output.splitlines()[0]).with_name("py.typed").exists()
     command = python.with_name("rarefeat")
-    run(command, tmp_path, "new", "mine")
+    run(command, tmp_path, "new", "rule", "mine")
     study = (tmp_path / "mine.yaml").read_text(encoding="utf-8").replace("[0.3, 0.5, 0.7]", "[0.5]")
     small = (
         "seeds: 2\n      training: {T: 5}\n"
@@ -94,4 +95,7 @@ def test_wheel_runs_the_workflow_from_any_folder(python, tmp_path):
     run(python, tmp_path, "-m", "snakemake", "--cores", "2", figure, *config)
     assert (tmp_path / figure).exists()
     assert "mine:mine" in run(command, tmp_path, "show", "results/tables/mine_grid.parquet")
-    assert "figure1_aligned_neurons" in run(command, tmp_path, "list", "figure")
+    run(command, tmp_path, "new", "study", "grown")
+    assert {"figure1_aligned_neurons", "grown_curve"} <= {
+        *run(command, tmp_path, "list", "figure").split()
+    }

@@ -11,6 +11,9 @@ import rarefeat
 REFUSED = [
     ({"taus": 1}, "train: taus: unknown key (did you mean 'tau'?); allowed are simulator"),
     ({"sgima": 0.3}, "train: sgima: unknown key (did you mean 'sigma' or 'sigma_0'?)"),
+    ({"lr": 0.1}, "train: lr: unknown key (it is called 'eta' here); allowed are simulator"),
+    ({"loss": "vicreg"}, "train: loss: unknown key (it is an argument of train_learners)"),
+    ({"data_options": {}}, "train: data_options: unknown key (it is an argument of train_l"),
     ({"lambda_": 0.1, "lambda": 0.2}, "train: lambda: given twice, as lambda_ as well"),
     ({"bias": {"shar": 0}}, "train: bias.shar: unknown key (did you mean 'share'?)"),
     ({"eps_min": "1e-1"}, "train: eps_min: must be a number, got '1e-1'"),
@@ -59,3 +62,18 @@ def test_config_can_be_pickled():
     assert again.results == project.results
     assert again.studies.keys() == project.studies.keys()
     assert again.studies["paper"] == project.studies["paper"]
+
+
+def test_own_function_is_that_beside_the_config_in_use(tmp_path):
+    configs = []
+    for name, threshold in (("some", "context.norms.median()"), ("none", "9")):
+        (tmp_path / name).mkdir()
+        text = f"def mine(context):\n    return context.norms > {threshold}\n"
+        (tmp_path / name / "twin_rule.py").write_text(text)
+        (tmp_path / name / "own.yaml").write_text("size: quick\n")
+        configs.append(rarefeat.load_config(tmp_path / name / "own.yaml"))
+    size = {"d1": 60, "N": 64, "K": 32, "T": 2, "m": 4, "progress": False}
+    some, none = (rarefeat.train(config=c, arm="twin_rule:mine", **size) for c in configs)
+    dense = rarefeat.train(config=configs[0], **size)
+    assert (none.weights == dense.weights).all()
+    assert not (some.weights == dense.weights).all()

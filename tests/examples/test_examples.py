@@ -1,13 +1,21 @@
 """Examples run at a tiny size, and their YAML files are configs of the workflow."""
 
+import re
 import runpy
 import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
 import pytest
 
 import rarefeat
+from rarefeat.model import user_modules
+from rarefeat.workflow.project import load_merged, write_merged
+from rarefeat.workflow.registry import find_stage
+from rarefeat.workflow.run.code_hashes import user_code
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -34,3 +42,42 @@ def test_yaml_of_example_is_a_study(path, tmp_path, monkeypatch):
     job = project.table_job("mine_readouts")
     assert any(path.stem in name for name in project.studies["mine"].model_dump_json().split('"'))
     assert job.stage == "stages.concat_tables:collect"
+
+
+def first_line(path: Path) -> tuple[list[str], dict[Path, str]]:
+    """Return words of the command in the first line of a YAML, and its config by folder."""
+    command, file = re.findall("`([^`]+)`", path.read_text().partition("\n")[0])
+    *words, config = command.split()
+    return words, {EXAMPLES.parent: config, EXAMPLES: file}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_first_line_of_yaml_finds_its_file_from_clone_and_folder(path, monkeypatch):
+    _, configs = first_line(path.with_suffix(".yaml"))
+    hashes = []
+    for folder, config in configs.items():
+        monkeypatch.chdir(folder)
+        hashes.append(user_code(rarefeat.load_config(config).merged))
+    assert hashes[0] == hashes[1]
+    assert len(hashes[0]) == 1
+
+
+def test_first_line_is_planned_in_the_folder():
+    words, configs = first_line(EXAMPLES / "own_loss.yaml")
+    command = [sys.executable, "-m", *words, configs[EXAMPLES], "--dry-run"]
+    plan = subprocess.run(command, cwd=EXAMPLES, capture_output=True, text=True)
+    assert plan.returncode == 0, plan.stdout + plan.stderr
+    assert "mine_lockout" in plan.stdout + plan.stderr
+
+
+def test_jobs_find_the_file_beside_the_config_that_the_plan_has_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(EXAMPLES.parent)
+    project = rarefeat.load_config("examples/own_loss.yaml")
+    place = find_stage("studies.learners.measure:learn"), "mine"
+    cell = next(path for name, path in project.cells if name == "mine" and "margin" in path)
+    planned = project.stage_job(*place, cell, "100-109")
+    assert "own.own_loss:margin" in planned.code
+    write_merged(replace(project, results=str(tmp_path)))
+    monkeypatch.setattr(user_modules, "FOLDERS", [])
+    job = load_merged(str(tmp_path)).stage_job(*place, cell, "100-109")
+    assert job == planned

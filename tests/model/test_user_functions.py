@@ -10,6 +10,7 @@ import torch
 from conftest import refusal
 
 from rarefeat.errors import RarefeatError
+from rarefeat.model import user_modules
 from rarefeat.model.activation_moments import Moments
 from rarefeat.model.arms import PruningContext
 from rarefeat.model.bias import BiasContext
@@ -293,7 +294,9 @@ def test_names_of_functions(tmp_path, monkeypatch):
     Path("named.py").write_bytes(b'\xef\xbb\xbfdef one(x):\n    """Say it.\n\n    More."""\n')
     assert explain_missing("named:one") == ""
     assert explain_missing("named:two").endswith("named.py has no function two; it has one")
-    assert "there is no file" in explain_missing("unnamed:one")
+    monkeypatch.setattr(user_modules, "FOLDERS", ["configs"])
+    places = f"{tmp_path}/configs or {tmp_path}"
+    assert explain_missing("unnamed:one") == f"there is no file unnamed.py in {places}"
     assert first_docstring_line("named:one") == "Say it."
     with pytest.raises(RarefeatError, match="needs a name"):
         register_function(lambda context: context, ())

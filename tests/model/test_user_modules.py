@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rarefeat.errors import RarefeatError
+from rarefeat.model import user_modules
 from rarefeat.model.user_modules import IMPORTED, hash_user_code, load_user_module
 
 RULES = """
@@ -191,6 +192,40 @@ def test_import_keeps_other_modules_of_the_user(folder):
     assert load_user_module("rules").module is module
     Path("unused.py").write_text("")
     assert load_user_module("rules").module is module
+
+
+BESIDE = {
+    "configs/beside.py": "import near_it\n\nreads = ['levels.csv']\n\n\n"
+    "def mine():\n    from later_on import value\n\n    return near_it.value, value\n",
+    "configs/near_it.py": "value = 1\n",
+    "configs/levels.csv": "1\n",
+    "later_on.py": "value = 2\n",
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_module_beside_config_has_its_imports_from_there_and_the_working_directory(
+    folder, monkeypatch, name
+):
+    monkeypatch.setattr(user_modules, "FOLDERS", ["configs"])
+    for path, text in BESIDE.items():
+        write(path, text)
+    before = load_user_module("beside")
+    assert before.module.mine() == (1, 2)
+    write(name, BESIDE[name] + "\n")
+    assert load_user_module("beside").hash != before.hash
+
+
+def test_module_beside_config_comes_first_and_has_one_hash_from_any_folder(folder, monkeypatch):
+    write("configs/alone.py", "value = 1\n")
+    write("alone.py", "value = 2\n")
+    assert load_user_module("alone").module.value == 2
+    monkeypatch.setattr(user_modules, "FOLDERS", ["configs"])
+    there = load_user_module("alone")
+    assert there.module.value == 1
+    monkeypatch.setattr(user_modules, "FOLDERS", [])
+    monkeypatch.chdir("configs")
+    assert load_user_module("alone").hash == there.hash
 
 
 @pytest.mark.parametrize(

@@ -52,19 +52,19 @@ def test_study_has_table_figure_verdicts_pages_and_report(clone):
     table = read_table(results / "tables/example_replicas.parquet").to_pandas()
     assert table.groupby("samples")["seed"].nunique().to_dict() == {10: 6, 100: 6}
     assert table["accuracy"].between(0.3, 1).all()
-    origin = read_origin(results / "figures/learning_curve.pdf")
+    origin = read_origin(results / "figures/example_curve.pdf")
     assert origin["tables"].keys() == {"example_replicas"}
     claims = validate(CLAIMS, read_table(results / "tables/claims_example.parquet").to_pandas())
     found = claims.set_index("point")["estimate"]
     means = table.groupby("samples")["accuracy"].mean()
     assert found.to_dict() == pytest.approx({f"{n} samples": means[n] for n in (10, 100)})
     assert set(claims["verdict"]) <= set(VERDICTS[:4])
-    assert "better-than-chance | ten samples are" in page_text(results / "claims_example.md")
-    assert "![learning_curve]" in page_text(results / "example.md")
+    assert "example-beats-chance | ten samples are" in page_text(results / "claims_example.md")
+    assert "![example_curve]" in page_text(results / "example.md")
     succeed(run_module(clone, "rarefeat.workflow.cli", "verify", RESULTS))
     succeed(run(clone, "--report", "report.html", "--", "existing_outputs"))
     report = (clone / "report.html").read_text()
-    for entry in ("figures/learning_curve.png", "pages/example.html", "pages/claims_example.html"):
+    for entry in ("figures/example_curve.png", "pages/example.html", "pages/claims_example.html"):
         assert str(RESULTS / entry) in report
     assert "See whether it rises." in report
 
@@ -74,9 +74,9 @@ MISTAKES = {
     "a key of the config": ("d: 20", "e: 20", "the study example is left out: config: "),
     "a key of a claim": ("threshold: 0.5", "treshold: 0.5", "treshold"),
     "a setting": ("draws: str, d: int", "draws: str, D: int", "parameter D: there is none"),
-    "a figure": ('figures={"learning', 'figures={"larning', "figure larning_curve: there is none"),
+    "a figure": ('figures={"example', 'figures={"exmple', "figure exmple_curve: there is none"),
     "a pick": ('Pick("accuracy")', 'Pick("acuracy")', "column of a pick acuracy: there is none"),
-    "a key of a pick": ("better-than-chance:", "better:", "claim better: it needs an entry here"),
+    "a key of a pick": ("example-beats-chance:", "better:", "claim better: it needs an entry here"),
     "a key of a study": ("study: example", "study: toys", "primary.study is toys, not example"),
     "a key out of place": (
         "\nd: 20",

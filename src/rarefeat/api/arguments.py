@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
-from rarefeat.model import user_functions
+from rarefeat.model import user_functions, user_modules
 from rarefeat.model.arms import ARMS, is_arm
+from rarefeat.training.choices import BUILT_IN
 from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
 from rarefeat.workflow.config.names import check_name, shorten_repr, suggest
 from rarefeat.workflow.config.section import (
@@ -51,7 +52,8 @@ def load_config(*paths: str | Path) -> Project:
     *paths : str or Path
         Config files, each laid over `config/config.yaml` and those before it, as by
         `snakemake --configfile`. A relative path is looked up in the working directory, then beside
-        the config that comes with rarefeat.
+        the config that comes with rarefeat. MODULE:FUNCTION of your own is looked up beside these
+        files, the last one's first, then in the working directory.
 
     Returns
     -------
@@ -188,6 +190,7 @@ def build_study(
     them. The study has one block of seeds, and one block of its grid, `point`.
     """
     project = load_config() if config is None else check_type(caller, "config", config, Project)
+    user_modules.FOLDERS[:] = project.merged.get("own_folders", ())
     original = find_encoder_study(caller, project, study)
     axes = {
         axis: [check_number(caller, axis, value) for value in values]
@@ -273,6 +276,10 @@ def check_keys(caller: str, changes: Mapping[str, Any], arguments: Iterable[str]
     allowed = [name for keys in ARGUMENT_SECTIONS.values() for name in keys]
     if unknown := [key for key in changes if key not in (*allowed, "lambda_")]:
         hint = suggest(unknown[0], [*arguments, *allowed])
+        if unknown[0] in OTHER_NAMES:
+            hint = f" (it is called {OTHER_NAMES[unknown[0]]!r} here)"
+        elif unknown[0] in LEARNER_KEYS:
+            hint = " (it is an argument of train_learners)"
         raise RarefeatError(
             f"{caller}: {unknown[0]}: unknown key{hint}; allowed are {', '.join(allowed)}"
         )
@@ -291,6 +298,16 @@ def section_keys(section: type[Section]) -> list[str]:
     return [field.alias or name for name, field in section.model_fields.items()]
 
 
+OTHER_NAMES = {
+    "lr": "eta",
+    "learning_rate": "eta",
+    "weight_decay": "lambda_",
+    "temperature": "tau",
+    "batch_size": "K",
+    "steps": "T",
+}
+"""Keys of `train` by what torch and others call them."""
+LEARNER_KEYS = {*BUILT_IN, *(f"{kind.removesuffix('_law')}_options" for kind in BUILT_IN)}
 ARGUMENT_SECTIONS = {
     "study": ["simulator", "draws"],
     "data": section_keys(Data),

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pandas as pd
 from torch import Tensor
-from tqdm import tqdm
 
 from rarefeat.api.arguments import (
     ARGUMENT_SECTIONS,
@@ -448,6 +447,8 @@ class SweepPlan:
 
 def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
     """Run the trainings that have no record yet."""
+    from tqdm.auto import tqdm  # here, since in a notebook without ipywidgets its import warns
+
     work = [(plan, *block) for plan in plans for block in plan.missing_blocks()]
     n_steps = sum((plan.study.training.T + 1) * len(points) for plan, points, _ in work)
     n_encoders = sum(len(arms) * len(seeds) for _, points, seeds in work for _, arms in points)

@@ -1,4 +1,6 @@
-"""User-defined rules: MODULE:FUNCTION of a file in the working directory, or a session's function.
+"""User-defined rules: MODULE:FUNCTION of a file, or a session's function.
+
+A file is looked for beside the config that is in use, then in the working directory.
 
 A rule for masks takes a `PruningContext` (model/arms.py), one for the bias a `BiasContext`
 (model/bias.py). It is called with copies, so that it changes nothing that the training uses, and
@@ -25,6 +27,7 @@ from rarefeat.model.user_modules import (
     load_user_module,
     module_file,
     opened_files,
+    search_folders,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ def explain_missing(name: str) -> str:
     try:
         body = ast.parse(path.read_bytes()).body
     except OSError:
-        return f"there is no file {path}"
+        return f"there is no file {module.replace('.', '/')}.py in {' or '.join(search_folders())}"
     except (SyntaxError, ValueError) as error:
         return f"{path} is no Python: {error}"
     functions = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]

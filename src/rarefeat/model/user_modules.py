@@ -3,7 +3,7 @@
 A user's file is one that belongs neither to Python nor to an installed package. The hash of a
 module is of the contents of
     - all user's modules whose source runs when it is imported, whatever was imported before;
-    - modules of the working directory that these name in imports within functions;
+    - modules beside them or in the working directory that these name in imports within functions;
     - files that these open at import, and those that they declare, as in `reads = ["a.csv"]`.
 
 Python's cached bytecode of a user's module is not used, so that the text that is hashed is the text
@@ -41,24 +41,34 @@ class UserModule(NamedTuple):
     hash: str
 
 
-IMPORTED: dict[tuple[Path, str], UserModule] = {}
-"""Modules by the working directory and their name."""
+IMPORTED: dict[tuple, UserModule] = {}
+"""Modules by their name and the folders in which they and their imports are looked for."""
+FOLDERS: list[str] = []
+"""Folders of the config files of the project in use, the last file's first."""
 SOURCES: dict[str, tuple[Path, bytes]] = {}
 """File and text of each user's module that was imported last, by the module's name."""
 OPENED: list[set[Path]] = []
 """Files that user's code in progress has opened (`opened_files`)."""
 
 
+def search_folders() -> list[str]:
+    """List where a user's module is looked for: beside the configs, then the working directory."""
+    return [*dict.fromkeys(os.path.abspath(folder) for folder in (*FOLDERS, ""))]
+
+
 def is_user_file(path: str | Path) -> bool:
     """Return whether a file belongs neither to Python, nor to an installed package, nor to us."""
-    path, work = os.path.abspath(path), os.path.join(os.getcwd(), "")
+    path = os.path.abspath(path)
+    works = [os.path.join(folder, "") for folder in search_folders()]
     if any(folder in path for folder in PACKAGE_FOLDERS):
         return False
     roots = (PACKAGE, sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
     roots = tuple(os.path.join(root, "") for root in (*roots, "/proc", "/sys", "/dev"))
     # A working directory may lie below a prefix, as /usr/local/work does.
     return all(
-        work.startswith(root) and path.startswith(work) for root in roots if path.startswith(root)
+        any(work.startswith(root) and path.startswith(work) for work in works)
+        for root in roots
+        if path.startswith(root)
     )
 
 
@@ -143,7 +153,7 @@ def called_files() -> Iterator[set[Path]]:
 
 def hashed_files(name: str) -> set[Path]:
     """Return the files in the hash of a module that was imported last; none for another one."""
-    entry = IMPORTED.get((Path.cwd(), name))
+    entry = IMPORTED.get((name, *import_folders(name)))
     return set(entry.signatures) if entry else set()
 
 
@@ -161,8 +171,8 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes], list[Path]]
 
     Other modules of the user's stay imported as they were, and the ones that this imports are new.
     """
-    folder = str(Path.cwd())
-    sys.path[:] = [folder, *(path for path in sys.path if path != folder)]
+    folders = import_folders(name)
+    sys.path[:] = [*folders, *(path for path in sys.path if path not in folders)]
     importlib.invalidate_caches()
     user_names = [key for key in [*sys.modules] if is_user_module(key)]
     earlier = {key: sys.modules.pop(key) for key in user_names}
@@ -175,7 +185,7 @@ def import_afresh(name: str) -> tuple[ModuleType, dict[Path, bytes], list[Path]]
         opened |= {Path(file) for item in modules if (file := getattr(item, "__file__", None))}
         opened.add(module_file(name))
         texts = {path: text for path, text in SOURCES.values() if path in opened}
-        files, absent = list_files(sorted(opened))
+        files, absent = list_files(sorted(opened), folders)
         check_names(files)
         contents = {path: path.read_bytes() for path in files} | texts
     except RarefeatError:
@@ -201,11 +211,11 @@ def check_names(files: Iterable[Path]) -> None:
         )
         is_taken = name in sys.modules and not is_user_module(name)
         is_taken = (is_taken or name in sys.stdlib_module_names) and path.suffix == ".py"
-        if is_taken and folder == Path.cwd():
+        if is_taken and str(folder) in search_folders():
             raise RarefeatError(f"{path}: an installed module is called {name}, too; rename it")
 
 
-def list_files(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+def list_files(files: Iterable[Path], folders: list[str]) -> tuple[list[Path], list[Path]]:
     """List files with those that modules among them import or declare, and which are absent."""
     queue: list[Path] = []
     absent: list[Path] = []
@@ -216,16 +226,17 @@ def list_files(files: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         imported: list[Path] = []
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
-                names, folder = [item.name for item in node.names], Path.cwd()
+                names, roots = [item.name for item in node.names], folders
             elif isinstance(node, ast.ImportFrom):
-                folder = path.parents[node.level - 1] if node.level else Path.cwd()
+                roots = [str(path.parents[node.level - 1])] if node.level else folders
                 names = [".".join(filter(None, [node.module, item.name])) for item in node.names]
             else:
                 continue
-            imported += [file for name in names for file in module_files(folder, name)]
+            for root in roots:
+                imported += [file for name in names for file in module_files(Path(root), name)]
         present = [file for file in imported if file.is_file() and is_user_file(file)]
         absent += [file for file in imported if not file.is_file()]
-        present += declared_files(path, tree)
+        present += declared_files(path, tree, folders)
         queue += [file for file in dict.fromkeys(present) if file not in queue]
     return queue, absent
 
@@ -237,7 +248,7 @@ def module_files(folder: Path, name: str) -> Iterator[Path]:
         yield from (folder.with_suffix(".py"), folder / "__init__.py")
 
 
-def declared_files(path: Path, tree: ast.Module) -> list[Path]:
+def declared_files(path: Path, tree: ast.Module, folders: list[str]) -> list[Path]:
     """List the files that a module declares as `reads`, of which all must exist."""
     files = []
     for node in tree.body:
@@ -250,15 +261,25 @@ def declared_files(path: Path, tree: ast.Module) -> list[Path]:
             raise RarefeatError(
                 f"{path}: reads: must be a list of file names, got {ast.unparse(value)}"
             )
-        if missing := [name for name in names if not Path(name).is_file()]:
-            raise RarefeatError(f"{path}: reads: there is no file {missing[0]} in {Path.cwd()}")
-        files += [Path.cwd() / name for name in names]
+        for name in names:
+            found = [file for folder in folders if (file := Path(folder, name)).is_file()]
+            if not found:
+                places = " or ".join(folders)
+                raise RarefeatError(f"{path}: reads: there is no file {name} in {places}")
+            files += found
     return files
 
 
 def module_file(name: str) -> Path:
-    """Return the file of a module of the user's."""
-    return Path.cwd().joinpath(*name.split(".")).with_suffix(".py")
+    """Return the file of a module of the user's, the first that is found."""
+    files = [Path(folder, *name.split(".")).with_suffix(".py") for folder in search_folders()]
+    return next((path for path in files if path.is_file()), files[-1])
+
+
+def import_folders(name: str) -> list[str]:
+    """List where the imports of a module are looked for: its own folder, then all others."""
+    own = str(module_file(name).parents[name.count(".")])
+    return [*dict.fromkeys([own, *search_folders()])]
 
 
 def signature(path: Path) -> tuple:
@@ -274,13 +295,14 @@ def signature(path: Path) -> tuple:
 
 def load_user_module(name: str) -> UserModule:
     """Import a module of the user's, anew if a file of its hash was edited since the last time."""
-    key = Path.cwd(), name
+    folders = import_folders(name)
+    key = name, *folders
     if key in IMPORTED:
         signatures = IMPORTED[key].signatures
         if all(signature(path) == before for path, before in signatures.items()):
             return IMPORTED[key]
     module, contents, absent = import_afresh(name)
-    names = {os.path.relpath(path): text for path, text in contents.items()}
+    names = {os.path.relpath(path, folders[0]): text for path, text in contents.items()}
     texts = [text for name, content in sorted(names.items()) for text in (name.encode(), content)]
     digests = [hashlib.sha256(text).digest() for text in texts]
     value = hashlib.sha256(b"".join(digests)).hexdigest()[:16]

@@ -3,8 +3,6 @@
 Runs themselves are started by `snakemake`.
 """
 
-import importlib.util
-import os
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -14,7 +12,7 @@ from typing import Any
 import click
 
 from rarefeat.errors import RarefeatError
-from rarefeat.workflow.config.names import check_name
+from rarefeat.workflow.new import KINDS, write
 from rarefeat.workflow.project import DEFAULT, Project, load
 
 CONFIGFILE = click.option("--configfile", multiple=True, help="merged over the default config")
@@ -162,70 +160,12 @@ def images(folder: Path, every: int) -> None:
     click.echo("\n".join(write_lists(folder, every)))
 
 
-STUDY = """\
-# A study of your own; `snakemake --cores 2 {name} --configfile {name}.yaml` makes its tables and
-# Figures 1 to 4 of its grid. Other keys of config/config.yaml can be set here too, e.g. training.
-results: results
-imbalance:
-  studies:
-    {name}:
-      seeds: 10
-      arms:
-        - {{arm: dense}}
-        - {{arm: random_neuron, alpha: 0.1}}
-        - {{arm: "{name}:mine", alpha: 0.1}}  # the function `mine` of {name}.py
-      grid:
-        all:
-          eps_min: [0.3, 0.5, 0.7]
-          sigma: [0.05]
-          arms: [dense, random_neuron, "{name}:mine"]
-"""
-RULE = '''\
-"""Pruning rules of the study in {name}.yaml."""
-
-from torch import Tensor
-
-from rarefeat import PruningContext
-from rarefeat.model.pruning import mask_smallest
-
-
-def mine(context: PruningContext) -> Tensor:
-    """Mask the neurons whose embeddings agree least over positive pairs; bool (S, m)."""
-    return mask_smallest(context.moments.agreement, context.alpha)
-'''
-SNAKEFILE = '''\
-"""The workflow of the installed package rarefeat; `rarefeat list` names the targets."""
-from rarefeat import SNAKEFILE
-
-include: SNAKEFILE
-workflow.default_target = "{name}"
-'''
-
-
 @main.command()
+@click.argument("kind", type=click.Choice([*KINDS, "study"]))
 @click.argument("name")
-def new(name: str) -> None:
-    """Write a study with a pruning rule of your own: NAME.yaml, NAME.py and a Snakefile."""
-    files = {f"{name}.yaml": STUDY.format(name=name), f"{name}.py": RULE.format(name=name)}
-    if not name.isidentifier() or not name.isascii():
-        raise RarefeatError(f"new: {name!r}: use letters, digits and _, not beginning with a digit")
-    try:
-        check_name(name)
-    except ValueError as error:
-        raise RarefeatError(f"new: {error}") from error
-    if existing := [file for file in files if Path(file).exists()]:
-        raise RarefeatError(f"new: {existing[0]} exists; choose another name or delete it")
-    if name in load().targets:
-        raise RarefeatError(f"new: {name} is a target of the workflow; choose another name")
-    if name in sys.modules or importlib.util.find_spec(name):
-        raise RarefeatError(f"new: {name} is an installed Python module; choose another name")
-    if not any(map(os.path.exists, ("Snakefile", "workflow/Snakefile"))):
-        files["Snakefile"] = SNAKEFILE.format(name=name)
-    for file, text in files.items():
-        Path(file).write_text(text, encoding="utf-8")
-    click.echo(
-        f"{', '.join(files)} written; run `snakemake --cores 2 {name} --configfile {name}.yaml`"
-    )
+def new(kind: str, name: str) -> None:
+    """Write a small working file of your own, NAME.py, and the YAML that uses it."""
+    click.echo(write(kind, name))
 
 
 @main.command(name="predict-critical-frequency")

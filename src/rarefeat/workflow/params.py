@@ -21,10 +21,10 @@ MOST_TEXTS = 60
 """Params of a job whose function depends on its wildcards; more texts share them."""
 
 
-def as_workflow_error(function: Callable, *arguments: Any) -> Any:
+def as_workflow_error(function: Callable, *arguments: Any, **options: Any) -> Any:
     """Return what a function returns; an error of a user's becomes one line of Snakemake's."""
     try:
-        return function(*arguments)
+        return function(*arguments, **options)
     except RarefeatError as error:
         raise WorkflowError(str(error)) from None
 

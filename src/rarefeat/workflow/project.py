@@ -5,8 +5,9 @@ Values and their reasons are in `config/`; the declarations of the kinds are in
 """
 
 import contextlib
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from pydantic import AfterValidator, Field, ValidationError, create_model
 from rarefeat.claims.declarations import ClaimSet, load_claims
 from rarefeat.errors import RarefeatError
 from rarefeat.images.input_hashes import image_hashes, list_hashes
+from rarefeat.model import user_modules
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.config.names import (
@@ -673,13 +675,21 @@ def merge(raw: dict, *folders: Path) -> dict:
     return merged
 
 
-def parse(raw: dict, *folders: Path) -> Project:
-    """Return the project of a raw config; RarefeatError with a line that names the key."""
-    return build(merge(raw, *folders), raw)
+def parse(raw: dict, *folders: Path, files: Sequence[Path] = ()) -> Project:
+    """Return the project of a raw config; RarefeatError with a line that names the key.
+
+    A user's MODULE:FUNCTION is looked for beside `files`, which are laid over the default config.
+    """
+    merged = merge(raw, *folders)
+    # From the working directory, so that results may move together with the config.
+    own = (os.path.relpath(path.parent) for path in reversed(files))
+    merged["own_folders"] = [*dict.fromkeys(own)]
+    return build(merged, raw)
 
 
 def build(merged: dict, raw: dict, *only: str) -> Project:
     """Return the project of a merged config, or of some kinds; errors name the keys of `raw`."""
+    user_modules.FOLDERS[:] = merged.get("own_folders", ())
     of_kinds = {name: load_kind(name) for name in only} or kinds()
     top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
     shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}
@@ -796,4 +806,5 @@ def load(*files: str | Path, folder: Path | None = None) -> Project:
     raw: dict = {}
     for path in files:
         raw = merge_configs(raw, read_yaml(path))
-    return parse(raw, folder or files[0].parent / "studies")
+    over = [path for path in files if path != resolve_path(DEFAULT)]
+    return parse(raw, folder or files[0].parent / "studies", files=over)

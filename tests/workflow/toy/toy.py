@@ -19,7 +19,7 @@ def learn(cell: dict, seeds: list[int], draws: str, d: int) -> list[dict]:
     return rows
 
 
-def learning_curve(tables):
+def toy_curve(tables):
     """Draw accuracy over the number of samples."""
     import seaborn as sns
 
@@ -38,6 +38,6 @@ STUDY = Experiment(
     measure=learn,
     means={"base": ["accuracy"]},
     published="toy_accuracy",
-    picks={"better-than-chance": Pick("accuracy")},
-    figures={"learning_curve": "Accuracy over the number of samples. See whether it rises."},
+    picks={"toy-beats-chance": Pick("accuracy")},
+    figures={"toy_curve": "Accuracy over the number of samples. See whether it rises."},
 )

@@ -31,7 +31,7 @@ from rarefeat.workflow.run.launch import SERVER
 PRELOADED = (
     "torch", "jaxtyping", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats",
     "scipy.optimize", "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model",
-    "kornia", "pydantic", "yaml", "tqdm", "torch._dynamo", "matplotlib.backends.backend_pdf",
+    "kornia", "pydantic", "yaml", "tqdm.auto", "torch._dynamo", "matplotlib.backends.backend_pdf",
     "pandera.backends.pandas.builtin_checks", "numba", "scipy.linalg.cython_blas",
 )  # fmt: skip
 # Libraries count their threads when they are loaded, and a fork would lose all but one.
