@@ -23,7 +23,7 @@ for i, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=Tru
 
 # %%
 # Each fifth image of a class is a test image. `rarefeat images FOLDER` writes these lists as files.
-names, subsets = split(folder, every=5)
+names, subsets, _ = split(folder, every=5)
 figure, (left, right) = plt.subplots(1, 2, figsize=(6, 2.5), layout="constrained")
 for subset, classes in subsets.items():
     left.plot(names, [len(paths) for paths in classes.values()], "o", label=subset)

@@ -5,6 +5,7 @@ import io
 import os
 import pickle
 import pickletools
+import re
 import tarfile
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from rarefeat.errors import RarefeatError
 from rarefeat.images import input_hashes
 from rarefeat.images.datasets import CIFAR_100, content_hash, copies, read_images
 from rarefeat.images.fetch import fetch
-from rarefeat.images.formats import _decode, colours, index_files, input_files
+from rarefeat.images.formats import _decode, colours, index_files, input_files, pixel_values
 from rarefeat.images.input_hashes import hash_files
 from rarefeat.images.splits import (
     balanced,
@@ -33,9 +34,10 @@ from rarefeat.images.splits import (
     read_indices,
     split_indices,
 )
+from rarefeat.workflow.config.cells import cell
 from rarefeat.workflow.config.images import ImageData
-from rarefeat.workflow.files.tensors import read_tensors
-from rarefeat.workflow.study_kind import IMAGE_DATA
+from rarefeat.workflow.files.tensors import read_tensors, write_tensors
+from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_SPLITS
 
 CIFAR10 = Path(__file__).parents[3] / "shared/data/cifar10"
 needs_cifar10 = pytest.mark.skipif(not CIFAR10.is_dir(), reason=f"CIFAR-10 is not at {CIFAR10}")
@@ -139,6 +141,52 @@ def test_splits_from_index_files(tmp_path):
     assert "1.npy: indices must be in data.index_files.pool" in refusal(split_indices, data, *at)
     np.save(tmp_path / "1.npy", drawn[1:2])
     assert "has no image" in refusal(split_indices, data, *at)
+
+
+@pytest.mark.parametrize("first_of_each_class", [False, True])
+@pytest.mark.parametrize(("n_classes", "size"), [(4, 200), (10, 2000), (100, 200)])
+def test_index_files_of_another_order_of_the_images(tmp_path, n_classes, size, first_of_each_class):
+    by_class = torch.arange(n_classes).repeat_interleave(size)
+    original = by_class[torch.randperm(len(by_class), generator=torch.Generator().manual_seed(0))]
+    tail, few = long_tailed(original, 50, "s", 1), few_shot(original, 20, "s", 1)
+    if first_of_each_class:
+        parts = [(original == k).nonzero()[:n] for k, n in enumerate(original[tail].bincount())]
+        tail = torch.cat(parts).squeeze()
+    np.save(tmp_path / "long.npy", tail.numpy())
+    np.save(tmp_path / "few.npy", few.numpy())
+    names = {"pretrain": "long.npy", "few_shot": "few.npy"}
+    data = ImageData(format="cifar_parquet", folder=str(tmp_path), index_files=names)
+    at = "long_tailed", "s", 1, 1
+    assert torch.equal(split_indices(data, original, 50.0, *at)["few_shot"], few)
+    most, *_, least = by_class[tail].bincount().sort(descending=True).values.tolist()
+    for rho in (50.0, most / max(least, 1)):
+        message = refusal(split_indices, data, by_class, rho, *at)
+        assert re.match(r".*long\.npy: .* the list may be made for another order", message)
+    np.save(tmp_path / "long.npy", long_tailed(by_class, 50, "s", 1).numpy())
+    message = refusal(split_indices, data, by_class, 50.0, *at)
+    assert "few.npy: its classes have" in message
+
+
+def test_images_that_are_long_tailed_already_are_taken_whole(tmp_path):
+    labels, names = torch.tensor([0] * 60 + [1] * 55 + [2] * 6), {"pretrain": "all.npy"}
+    np.save(tmp_path / "all.npy", np.arange(121))
+    data = ImageData(format="cifar_parquet", folder=str(tmp_path), index_files=names)
+    split = split_indices(data, labels, 10.0, "long_tailed", "s", 1, 6)
+    assert split["counts"].tolist() == [60, 55, 6]
+
+
+def test_a_cut_to_the_smallest_class_is_told(tmp_path, capsys):
+    data = {"data": ImageData(format="digits")}
+    tensors = {name: torch.zeros(26, 3, 4, 4, dtype=torch.uint8) for name in ("train", "test")}
+    tensors |= {f"{name}_labels": torch.tensor([0] * 20 + [1] * 6) for name in tensors}
+    tensors["listed"] = torch.tensor(0)
+    images = job_at(IMAGE_DATA, data, "s", None, "")
+    write_tensors(tmp_path / "images/s.safetensors", tensors, images.to_json)
+    place = IMAGE_SPLITS.shared_cell(cell(rho=2.0, split="long_tailed"))
+    job = job_at(IMAGE_SPLITS, {"draws": "s", "few_shot": 2, **data}, "s", place, "1")
+    run_stage(job, tmp_path, tmp_path / IMAGE_SPLITS.path("splits", "s", place, "1"))
+    said = "every class is cut to 6 images, as the smallest has; the largest has 20"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -361,9 +409,46 @@ CLEAR.putalpha(254)
 )
 def test_a_ramp_reads_as_its_mode_means_it(image, meant):
     if isinstance(meant, str):
-        assert meant in refusal(colours, image)
+        assert meant in refusal(pixel_values, image)
     else:
-        assert np.array_equal(colours(image), meant.convert("RGB"))
+        assert np.array_equal(colours(pixel_values(image)), meant.convert("RGB"))
+
+
+@pytest.mark.parametrize("largest", [1, 255, 4095])
+def test_white_of_a_darker_range_must_be_said(tmp_path, pixels, largest, capsys):
+    dtype = np.uint8 if largest == 1 else np.uint16
+    grey = np.random.default_rng(0).integers(0, largest, (6, 8, 8), endpoint=True)
+    grey[0, 0, 0] = largest
+    for i, image in enumerate(grey):
+        Image.fromarray(image.astype(dtype)).save(tmp_path / f"{i} .png")
+    top = np.iinfo(dtype).max
+    told = f"the largest value of the images of {8 * dtype().itemsize} bits is {largest} of {top}"
+    assert f"{told}; say white: {largest} under data" in refusal(
+        read_images, image_folder(tmp_path)
+    )
+    images = read_images(image_folder(tmp_path, white=largest))
+    assert told in capsys.readouterr().err
+    scaled = torch.cat([images["train"], images["test"]])[:, 0].numpy()
+    assert np.abs(scaled - grey * 255 / largest).max() <= 0.5
+    assert read_images(image_folder(tmp_path, white=top, copies=True))["train"].max() < 128
+    said = f"data.white: must be {largest} to {top}"
+    assert said in refusal(read_images, image_folder(tmp_path, white=largest - 1 or 256))
+
+
+def test_a_file_that_is_not_damaged_is_not_called_so(tmp_path, monkeypatch):
+    COLOUR.save(path := tmp_path / "large.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    assert "it has more than 200 pixels" in refusal(_decode, [("large", str(path))])
+    assert refusal(_decode, [("a", str(tmp_path))]) == "cannot read a: Is a directory"
+
+
+def test_a_list_whose_last_line_has_no_end(tmp_path, pixels, capsys):
+    read_images(image_folder(tmp_path))
+    assert "has no end" not in capsys.readouterr().err
+    path = tmp_path / "train.txt"
+    path.write_text(path.read_text().rstrip())
+    read_images(image_folder(tmp_path))
+    assert f"{path}: the last line, '3 .png 1', has no end" in capsys.readouterr().err
 
 
 def test_an_image_is_read_as_a_viewer_shows_it(tmp_path):
@@ -372,7 +457,8 @@ def test_an_image_is_read_as_a_viewer_shows_it(tmp_path):
         exif[0x0112] = turned
         COLOUR.save(path, exif=exif)
         expected = np.asarray(ImageOps.exif_transpose(Image.open(path)))
-        assert np.array_equal(_decode([("turned", str(path))])[0].transpose(1, 2, 0), expected)
+        images, _ = _decode([("turned", str(path))])
+        assert np.array_equal(images[0].transpose(1, 2, 0), expected)
     COLOUR.save(path, format="GIF", save_all=True, append_images=[COLOUR.rotate(90)])
     assert "it holds 2 images, of which one is wanted" in refusal(_decode, [("a", str(path))])
 

@@ -62,6 +62,13 @@ def test_lists_of_other_systems_are_read(images, encoded):
             "4.png 0\n9.png 1\n",
             "data.folder: 1 of 6 files are missing, images/9.png the first; ...",
         ),
+        (
+            "test",
+            "4.png 0\na\\5.png 1\n",
+            "data.folder: 1 of 6 files are missing, images/a\\5.png the first; write / in the list"
+            " for \\",
+        ),
+        ("train", "0.png 0 5\n1.png 1 5\n", "...0 to K - 1 without a gap, and the last word of..."),
         ("test", "4.png 0\n", "...no test image has label 1; every training label needs some"),
         ("train", "0.png 1\n1.png 2\n", "images/train.txt: no training image has label 0; ..."),
         (
@@ -78,6 +85,11 @@ def test_wrong_list_is_one_line(images, name, text, line):
     path = images / f"{name}.txt"
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
     assert matches(line, refusal(read))
+
+
+def test_index_files_of_a_folder_are_refused_with_what_to_write(images):
+    with pytest.raises(ValueError, match="its few-shot list is train_list"):
+        read(index_files={"pretrain": "long.npy"})
 
 
 def test_unknown_class_is_one_line(images):

@@ -29,15 +29,22 @@ def numbered(folder: Path, numbers: dict[str, int]) -> Path:
 def test_split_tests_every_nth_image_of_a_class(tmp_path):
     (numbered(tmp_path, {"b": 7, "a": 3}) / "a/notes.txt").touch()
     (tmp_path / "empty").mkdir()
-    names, images = split(tmp_path, 3)
+    names, images, others = split(tmp_path, 3)
     assert names == ["a", "b"]
     assert [path.name for path in images["test"]["b"]] == ["2.png", "5.png"]
     assert [path.name for path in images["train"]["a"]] == ["0.png", "1.png"]
+    assert {path.name for path in others} == {"notes.txt", "empty"}
 
 
-def test_split_keeps_folders_train_and_test(tmp_path):
-    numbered(tmp_path, {"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1})
-    names, images = split(tmp_path, 5)
+@pytest.mark.parametrize(
+    ("train", "test"), [("train", "test"), ("Training", "TESTING"), ("1_train-set", "Test images")]
+)
+def test_split_keeps_folders_train_and_test(tmp_path, train, test):
+    numbered(tmp_path, {f"{train}/a": 2, f"{train}/b": 2, f"{test}/a": 1, f"{test}/b": 1})
+    numbered(tmp_path, {"val/a": 2})
+    names, images, others = split(tmp_path, 5)
+    assert others.pop(tmp_path / "val") == "no part"
+    assert set(others.values()) == {"in no folder of a class"}
     assert names == ["a", "b"]
     assert {name: sum(map(len, images[name].values())) for name in images} == {
         "train": 4,
@@ -73,12 +80,61 @@ def test_long_tail_and_a_small_test_set_are_told(tmp_path):
     assert few == "with 14 test images an accuracy has a standard error of up to 13.4 points"
 
 
-def test_folder_train_without_test_is_a_class_or_refused(tmp_path):
-    names = "train/a/0.png", "train/a/1.png", "val/a/0.png", "val/a/1.png"
-    message = refusal(split, write_images(tmp_path / "1", *names), 2)
-    assert "has a folder train with subfolders, and none named test" in message
-    names = "train/0.png", "train/1.png", "bus/0.png", "bus/1.png"
-    assert split(write_images(tmp_path / "2", *names), 2)[0] == ["bus", "train"]
+@pytest.mark.parametrize(
+    ("numbers", "named"),
+    [
+        ({"train/a": 2, "train/b": 2, "Validation/a": 2}, "Validation, train"),
+        ({"first/a": 2, "first/b": 2, "second/a": 2, "second/b": 2}, "first, second"),
+        ({"a/train": 2, "a/test": 2, "b/train": 2, "b/test": 2}, "a, b"),
+        ({"train": 2, "TEST": 2}, "TEST, train"),
+        ({"train/a": 2, "Train/a": 2, "test/a": 2}, "Train, test, train"),
+    ],
+)
+def test_folders_that_may_be_parts_or_classes_are_refused(tmp_path, numbers, named):
+    message = refusal(split, numbered(tmp_path, numbers), 2)
+    assert message.startswith(f"{tmp_path}: {named} may be parts of a data set or classes; ")
+
+
+def test_folders_that_are_classes(tmp_path):
+    numbered(tmp_path, {"train": 2, "bus/small": 2, "bus/large": 2, "valley": 2, "car/small": 2})
+    assert split(tmp_path, 2)[0] == ["bus", "car", "train", "valley"]
+
+
+def test_what_is_in_no_list_is_named_with_its_reason(tmp_path):
+    folder = write_images(tmp_path / "all", "a/0.png", "a/1.png", "b/0.png", "b/1.png", "x.png")
+    write_images(tmp_path, "away/2.png", "away/3.png")
+    for name in ("a/0.txt", "a/.1.png", "c/0.avif"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    for name, target in (("d", tmp_path / "away"), ("a/2.png", "gone"), ("b/up", folder)):
+        (folder / name).symlink_to(target)
+    lines = write_lists(folder, 2)
+    assert [line.split(",")[0] for line in lines if line.startswith("label")] == [
+        "label 0: a",
+        "label 1: b",
+        "label 2: d",
+    ]
+    assert [line for line in lines if line.startswith("in no list, ")] == [
+        "in no list, 1 as hidden: 'a/.1.png'",
+        "in no list, 1 as no image by the suffix '.txt': 'a/0.txt'",
+        "in no list, 1 as a link to nothing: 'a/2.png'",
+        "in no list, 1 as a link to a folder that it lies in: 'b/up'",
+        "in no list, 1 as a folder without an image: 'c'",
+        "in no list, 1 as no image by the suffix '.avif': 'c/0.avif'",
+        "in no list, 1 as in no folder of a class: 'x.png'",
+    ]
+
+
+def test_the_largest_value_is_told(tmp_path):
+    folder = numbered(tmp_path, {"a": 4, "b": 4})
+    for name in ("a/4.png", "b/4.png"):
+        Image.fromarray(np.full((4, 4), 4000, np.uint16)).save(folder / name)
+    assert write_lists(folder, 2)[2:4] == [
+        "the largest value of the images of 8 bits is 7 of 255; say white: 7 under data if that is"
+        " white, or white: 255",
+        "the largest value of the images of 16 bits is 4000 of 65535; say white: 4095 under data if"
+        " that is white, or white: 65535",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
-from rarefeat.images.formats import READERS, ImagePart, check_labels, in_pixels, input_files
+from rarefeat.images.formats import (
+    READERS,
+    ImagePart,
+    check_labels,
+    check_range,
+    in_pixels,
+    input_files,
+)
 from rarefeat.images.input_hashes import check_unchanged, stat_files
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.run.job import Job
@@ -33,15 +40,18 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
     if data.format == "image_folder":
         stat_files([*train.files, *test.files])
     classes = data.classes or np.unique(train.labels).tolist()
-    tensors, names = {"listed": torch.tensor(train.listed)}, []
+    tensors, names, largest = {"listed": torch.tensor(train.listed)}, [], {}
     for name, image_part in {"train": train, "test": test}.items():
         labels = np.full(len(image_part.labels), -1)
         for new, old in enumerate(classes):
             labels[image_part.labels == old] = new
         rows = np.flatnonzero(labels >= 0)
-        tensors[name] = torch.from_numpy(image_part.decode(rows))
+        images, values = image_part.decode(rows)
+        largest = {top: max(largest.get(top, 0), values.get(top, 0)) for top in largest | values}
+        tensors[name] = torch.from_numpy(images)
         tensors[f"{name}_labels"] = torch.from_numpy(labels[rows])
         names += [(image_part, row) for row in rows]
+    check_range(largest, data.white)
     sides, test_sides = (tuple(tensors[name].shape[2:]) for name in ("train", "test"))
     if test_sides != sides:
         raise RarefeatError(

@@ -11,9 +11,11 @@ import itertools
 import os
 import pickle
 import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,8 +43,9 @@ class ImagePart(NamedTuple):
     """The folder or list file, for messages."""
     labels: np.ndarray
     """Classes, int64 of shape (N,)."""
-    decode: Callable[[np.ndarray], np.ndarray]
-    """Maps row numbers of shape (n,) to uint8 images of shape (n, 3, H, W)."""
+    decode: Callable[[np.ndarray], tuple[np.ndarray, dict[int, int]]]
+    """Maps row numbers (n,) to uint8 images (n, 3, H, W), and their largest values by the largest
+    that the bits of their files hold."""
     names: Callable[[int], str]
     """Maps a row number to the name of the image in messages."""
     files: list[tuple[str, str | bytes]] = ()
@@ -80,21 +83,41 @@ def _folder(data: ImageData, wanted: str) -> Path:
     return folder
 
 
-def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
+@contextmanager
+def opened(name: str, file: str | bytes) -> Iterator[Image.Image]:
+    """Open an image; one line says why it cannot be read or decoded."""
+    content = io.BytesIO(file) if isinstance(file, bytes) else file
+    try:
+        with Image.open(content, formats=IMAGE_FORMATS) as image:
+            check_frames(image)
+            yield image
+    except RarefeatError as error:
+        raise RarefeatError(f"{name}: {error}") from error
+    except Image.DecompressionBombError as error:
+        raise RarefeatError(
+            f"{name}: it has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels; save it smaller"
+        ) from error
+    except Exception as error:  # Each decoder of Pillow has its own errors for damaged files.
+        if isinstance(error, MemoryError):
+            raise
+        if reason := getattr(error, "strerror", None):
+            raise RarefeatError(f"cannot read {name}: {reason}") from error
+        raise RarefeatError(
+            f"{name}: cannot be decoded as an image ({type(error).__name__}); replace it"
+        ) from error
+
+
+def _decode(
+    files: list[tuple[str, str | bytes]], size: int = 0, white: int = 0
+) -> tuple[np.ndarray, dict[int, int]]:
     """Decode images to (n, 3, H, W), turned as their EXIF orientation says."""
-    images = None
+    images, largest = None, {}
     for row, (name, file) in enumerate(progress(files, len(files), "images")):
-        try:
-            content = io.BytesIO(file) if isinstance(file, bytes) else file
-            with Image.open(content, formats=IMAGE_FORMATS) as image:
-                check_frames(image)
-                coloured = colours(ImageOps.exif_transpose(image))
-        except RarefeatError as error:
-            raise RarefeatError(f"{name}: {error}") from error
-        except Exception as error:  # Each decoder of Pillow has its own errors for damaged files.
-            raise RarefeatError(
-                f"{name}: cannot be decoded as an image ({type(error).__name__}); replace it"
-            ) from error
+        with opened(name, file) as image:
+            values = pixel_values(ImageOps.exif_transpose(image))
+        top = np.iinfo(values.dtype).max
+        largest[top] = max(largest.get(top, 0), int(values.max()))
+        coloured = colours(values, white)
         pixels = np.asarray(square(coloured, size) if size else coloured).transpose(2, 0, 1)
         if images is None:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
@@ -104,7 +127,7 @@ def _decode(files: list[tuple[str, str | bytes]], size: int = 0) -> np.ndarray:
                 f" {in_pixels(images.shape[2:])}"
             )
         images[row] = pixels
-    return images
+    return images, largest
 
 
 def check_frames(image: Image.Image) -> None:
@@ -119,11 +142,15 @@ EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr",
 """Modes that Pillow converts to RGB with their own meaning."""
 
 
-def colours(image: Image.Image) -> Image.Image:
-    """Convert an image to RGB of 8 bits by the meaning of its mode; 65535 of 16 bits is 255."""
-    if image.mode.startswith("I;16"):
-        grey = np.asarray(image).astype(np.uint32)
-        return Image.fromarray(((grey + 128) // 257).astype(np.uint8)).convert("RGB")
+def top_value(image: Image.Image) -> int:
+    """Return the largest value that the bits of an image hold; Pillow's I;16 are grey ones."""
+    return 65535 if image.mode.startswith("I;16") else 255
+
+
+def pixel_values(image: Image.Image) -> np.ndarray:
+    """Return the values of an image by the meaning of its mode: RGB of 8 bits, or grey of 16."""
+    if top_value(image) > 255:
+        return np.asarray(image).astype(np.uint16)
     if image.has_transparency_data and image.convert("RGBA").getchannel("A").getextrema()[0] < 255:
         raise RarefeatError(
             "it is transparent in places, and what is behind is not known; save it on a background"
@@ -132,7 +159,35 @@ def colours(image: Image.Image) -> Image.Image:
         raise RarefeatError(
             f"pixels of mode {image.mode} have no sure meaning in 8 bits; save it as RGB or grey"
         )
-    return image.convert("RGB")
+    return np.asarray(image.convert("RGB"))
+
+
+def colours(values: np.ndarray, white: int = 0) -> Image.Image:
+    """Convert values v to RGB of 8 bits, round(255 v / white); 0 is the largest of their bits."""
+    top = np.iinfo(values.dtype).max
+    white = white or top
+    if (white, top) != (255, 255):
+        values = ((values.astype(np.uint32) * 255 + white // 2) // white).astype(np.uint8)
+    return Image.fromarray(values).convert("RGB")
+
+
+def describe_range(top: int, largest: int, white: int = 0) -> str:
+    """Say the largest value of images, and what may be white if it is below half of their range."""
+    told = f"the largest value of the images of {top.bit_length()} bits is {largest} of {top}"
+    if white or 2 * largest >= top:
+        return told
+    likely = max(1, 2 ** largest.bit_length() - 1)
+    return f"{told}; say white: {likely} under data if that is white, or white: {top}"
+
+
+def check_range(largest: dict[int, int], white: int) -> None:
+    """Print the largest values; RarefeatError where white may be another value than is taken."""
+    for top, value in sorted(largest.items()):
+        print(told := describe_range(top, value, white), file=sys.stderr)
+        if not white and 2 * value < top:
+            raise RarefeatError(f"data.white: {told}")
+        if white and not value <= white <= top:
+            raise RarefeatError(f"data.white: must be {value} to {top}, as {told}; got {white}")
 
 
 def square(image: Image.Image, size: int) -> Image.Image:
@@ -147,8 +202,9 @@ def square(image: Image.Image, size: int) -> Image.Image:
 
 def _from_arrays(source: str, images: np.ndarray, labels: np.ndarray) -> ImagePart:
     """Return the part of images (n, 3, H, W) that need no decoding."""
+    largest = {255: int(images.max(initial=0))}
     return ImagePart(
-        source, labels, lambda rows: images[rows], lambda row: f"{source}, image {row}"
+        source, labels, lambda rows: (images[rows], largest), lambda row: f"{source}, image {row}"
     )
 
 
@@ -323,7 +379,7 @@ def _cifar_parquet(data: ImageData) -> tuple[ImagePart, ImagePart]:
     for paths in _parquet_files(data).values():
         files, labels = zip(*(_read_parquet(path) for path in paths), strict=True)
         encoded = list(itertools.chain(*files))
-        image_parts.append(_from_encoded(data.folder, encoded, np.concatenate(labels)))
+        image_parts.append(_from_encoded(data.folder, encoded, np.concatenate(labels), data))
     return image_parts[0], image_parts[1]
 
 
@@ -354,13 +410,13 @@ def _read_parquet(path: Path) -> tuple[list[tuple[str, bytes]], np.ndarray]:
 
 
 def _from_encoded(
-    source: str, files: list[tuple[str, str | bytes]], labels: np.ndarray, size: int = 0
+    source: str, files: list[tuple[str, str | bytes]], labels: np.ndarray, data: ImageData
 ) -> ImagePart:
     """Return the part of images that Pillow decodes."""
     return ImagePart(
         source,
         labels,
-        lambda rows: _decode([files[row] for row in rows], size),
+        lambda rows: _decode([files[row] for row in rows], data.size, data.white),
         lambda row: files[row][0],
         files,
     )
@@ -379,10 +435,10 @@ def _image_folder(data: ImageData) -> tuple[ImagePart, ImagePart]:
         str(folder / data.train_list),
         train + extra,
         np.concatenate([labels, extra_labels]),
-        data.size,
+        data,
     )
     return train_part._replace(listed=len(extra)), _from_encoded(
-        str(folder / data.test_list), test, test_labels, data.size
+        str(folder / data.test_list), test, test_labels, data
     )
 
 
@@ -394,6 +450,9 @@ def _read_list(path: Path, data: ImageData) -> tuple[list[tuple[str, str]], np.n
         raise _read_error(
             path, error, "put a text file with a line `path label` for each image there"
         ) from error
+    if text and text[-1] not in "\r\n":
+        told = f"{path}: the last line, {text.splitlines()[-1]!r}, has no end; was it cut there?"
+        print(told, file=sys.stderr)
     files, labels = [], []
     for number, name, label in entries(text, str(path)):
         if not data.classes or label in data.classes:
@@ -436,7 +495,7 @@ def check_labels(data: ImageData, train: ImagePart, test: ImagePart) -> None:
         reason = (
             ", which data.classes names"
             if data.classes
-            else "; labels must be 0 to K - 1 without a gap"
+            else "; labels must be 0 to K - 1 without a gap, and the last word of their lines"
         )
         raise RarefeatError(f"{train.source}: no training image has label {absent[0]}{reason}")
     if len(classes) < 2:
@@ -460,14 +519,20 @@ def check_labels(data: ImageData, train: ImagePart, test: ImagePart) -> None:
     check_n_max(data.n_max, [count_of[label] for label in classes])
 
 
+LONG_TAILED_ALREADY = (
+    "Images that are long-tailed already are trained on as they are: in an image folder by"
+    " data.pretrain_list, in the CIFAR formats by data.index_files.pretrain, a file of all indices"
+    " (numpy.arange); rho is then their ratio, and balanced_arms is empty"
+)
+
+
 def check_n_max(n_max: int, available: list[int]) -> None:
     """Raise RarefeatError for a largest class of more images than some class has."""
     fewest = min(available)
     if n_max > fewest:
         raise RarefeatError(
             f"data.n_max: must be at most {fewest}, the images of class {available.index(fewest)},"
-            f" as any class can be the largest; got {n_max}. Images that are long-tailed already"
-            " are trained on as they are by data.pretrain_list"
+            f" as any class can be the largest; got {n_max}. {LONG_TAILED_ALREADY}"
         )
 
 

@@ -3,6 +3,7 @@
 Axes: N images, n images of a list.
 """
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
-from rarefeat.images.formats import check_n_max, index_file, index_files
+from rarefeat.images.formats import LONG_TAILED_ALREADY, check_n_max, index_file, index_files
 from rarefeat.images.input_hashes import check_unchanged
 from rarefeat.model.randomness import generator
 from rarefeat.workflow.config.images import ImageData
@@ -147,7 +148,7 @@ def split_indices(
             raise RarefeatError(
                 f"{path}: indices must be in data.index_files.pool, {files.pool}, got {outside[0]}"
             )
-        check_classes(labels[indices], n_classes, str(path))
+        check_classes(labels[indices], n_classes, str(path), f", or {OTHER_ORDER}")
         return indices
 
     pool = torch.arange(len(labels) - listed)
@@ -155,7 +156,7 @@ def split_indices(
         pool = read(files.pool)
     if files:
         tail = read(files.pretrain)
-        _check_rho(labels[tail], rho, files.pretrain.replace("{seed}", str(seed)))
+        _check_long_tail(labels, tail, rho, files.pretrain.replace("{seed}", str(seed)))
     elif listed:
         tail = torch.arange(len(pool), len(labels))
         check_classes(labels[tail], n_classes, data.pretrain_list)
@@ -165,11 +166,11 @@ def split_indices(
     pretrain = (
         tail if split == "long_tailed" else pool[balanced(labels[pool], len(tail), namespace, seed)]
     )
-    few = (
-        read(files.few_shot)
-        if files and files.few_shot
-        else pool[few_shot(labels[pool], few_shot_per_class, namespace, seed)]
-    )
+    if files and files.few_shot:
+        few = read(files.few_shot)
+        _check_few_shot(labels[few], files.few_shot.replace("{seed}", str(seed)))
+    else:
+        few = pool[few_shot(labels[pool], few_shot_per_class, namespace, seed)]
     return {
         "pool": pool,
         "pretrain": pretrain,
@@ -179,21 +180,66 @@ def split_indices(
     }
 
 
-def check_classes(labels: Int[Tensor, " n"], n_classes: int, name: str) -> None:
+def check_classes(labels: Int[Tensor, " n"], n_classes: int, name: str, hint: str = "") -> None:
     """Raise RarefeatError for a list without an image of some class."""
     if (empty := (torch.bincount(labels, minlength=n_classes) == 0).nonzero()).numel():
         raise RarefeatError(
-            f"{name}: class {int(empty[0])} has no image; every class needs one at least"
+            f"{name}: class {int(empty[0])} has no image; every class needs one at least{hint}"
         )
 
 
-def _check_rho(labels: Int[Tensor, " n"], rho: float, name: str) -> None:
+OTHER_ORDER = (
+    "the list may be made for another order of the images: SDCLR's lists count those of the"
+    " archive, format cifar_batches, and a Parquet file may be sorted by class"
+)
+
+
+def _check_few_shot(labels: Int[Tensor, " n"], name: str) -> None:
+    """Raise RarefeatError for a few-shot list whose classes differ by more than an image."""
+    counts = torch.bincount(labels)
+    if counts.max() - counts.min() > 1:
+        raise RarefeatError(
+            f"{name}: its classes have {counts.min()} to {counts.max()} images, and must have"
+            f" equally many; {OTHER_ORDER}"
+        )
+
+
+def _check_long_tail(
+    labels: Int[Tensor, " N"], indices: Int[Tensor, " n"], rho: float, name: str
+) -> None:
+    """Raise RarefeatError for indices that are not long-tailed, n_i = n_0 rho^(-i / (K - 1))."""
+    counts, available = torch.bincount(labels[indices]), torch.bincount(labels)
+    if len(indices) == len(labels):
+        return _check_rho(labels, rho, name)
+    share = len(indices) / len(labels)
+    # Indices of another order take images whatever their class: chi-square of a random draw.
+    statistic = float(((counts - share * available) ** 2 / (share * available)).sum())
+    freedom = len(counts) - 1
+    by_chance = statistic < (1 - share) * (freedom + 5 * (2 * freedom) ** 0.5)
+    tail = counts.sort(descending=True).values
+    rank = torch.arange(len(tail), dtype=torch.float64) / freedom
+
+    def is_tail(ratio: float) -> bool:
+        """Return whether the counts are rounded, or, unlike chance, within a tenth."""
+        expected = tail[0] * ratio**-rank
+        tolerance = 1 if by_chance else 1 + expected / 10
+        return bool(((tail - expected).abs() <= tolerance).all())
+
+    if is_tail(rho) or (not by_chance and is_tail(float(tail[0] / tail[-1]))):
+        return _check_rho(labels[indices], rho, name, f", or {OTHER_ORDER}")
+    raise RarefeatError(
+        f"{name}: its classes have {tail[0]} to {tail[-1]} images, not those of a long tail with"
+        f" rho = {rho:g}; {OTHER_ORDER}"
+    )
+
+
+def _check_rho(labels: Int[Tensor, " n"], rho: float, name: str, hint: str = "") -> None:
     """Raise RarefeatError for a rho that a list was not made with; 450 / 100 may be 4."""
     counts = torch.bincount(labels)
     largest, smallest = int(counts.max()), int(counts.min())
     if int(largest / rho) != smallest and abs(largest / smallest / rho - 1) > 0.02:
-        ratio = f"{largest} / {smallest} = {largest / smallest:.4g}"
-        raise RarefeatError(f"rho: must be that of the classes of {name}, {ratio}, got {rho:g}")
+        ratio = f"{name}, {largest} / {smallest} = {largest / smallest:.4g}"
+        raise RarefeatError(f"rho: must be that of the classes of {ratio}, got {rho:g}{hint}")
 
 
 def stage(
@@ -202,6 +248,10 @@ def stage(
     """Choose the images of each seed of a block."""
     labels, listed = inputs.file("images").tensors("train_labels", "listed")
     rho, split = job.cell["rho"], job.cell["split"]
+    least, most = torch.bincount(labels).aminmax()
+    if most >= 2 * least and not (data.n_max or data.index_files or listed):
+        told = f"every class is cut to {least} images, as the smallest has; the largest has {most}"
+        print(f"{told}. {LONG_TAILED_ALREADY}", file=sys.stderr)
     tensors = {}
     for seed in job.seed_list:
         lists = split_indices(data, labels, rho, split, draws, seed, few_shot, int(listed))

@@ -153,7 +153,7 @@ def accept(results: Path, cores: int) -> None:
 def images(folder: Path, every: int) -> None:
     """Write the list files train.txt and test.txt of a FOLDER of images.
 
-    It has a subfolder for each class, or train/ and test/ that have these.
+    It has a subfolder for each class, or train/ and test/ (in any spelling) that have these.
     """
     from rarefeat.images.list_files import write_lists
 

@@ -42,6 +42,13 @@ class ImageData(Section):
         le=4096,
         description="side in pixels that the files of an image folder are brought to",
     )
+    white: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="value of the image files that is white; 0 for the largest that their bits"
+        " hold, refused if no image reaches half of it",
+    )
     train_list: str = Field(
         default="",
         description="list file of an image folder, a line `path label` for each image, labels 0 to"
@@ -92,7 +99,10 @@ class ImageData(Section):
         if self.index_files and self.classes:
             raise ValueError("index_files count all training images; leave classes empty with them")
         if self.index_files and self.format not in ("cifar_batches", "cifar_parquet"):
-            raise ValueError("index_files are for the CIFAR formats")
+            raise ValueError(
+                "index_files are for the CIFAR formats; a folder's long tail is pretrain_list, and"
+                " its few-shot list is train_list if probe.few_shot is its images of each class"
+            )
         if self.n_max and (self.index_files or self.pretrain_list):
             raise ValueError(
                 "n_max is for lists that are drawn; leave it out with index_files and pretrain_list"
