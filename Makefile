@@ -89,7 +89,7 @@ photographs: venv
 	done
 
 check: quick
-	$(BIN)/python -m rarefeat.workflow.compare_references tests/reference \
+	$(BIN)/python tests/compare_references.py tests/reference \
 	  --configfile config/quick.yaml
 
 # The tests of one file run in one process, as they share what they prepare; all share one run of

@@ -5,11 +5,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.stats
+from compare_references import list_differences
 
 from rarefeat.errors import RarefeatError
 from rarefeat.stages.aggregate import grid_table, summary_table, trends_table
 from rarefeat.stages.tables import ARM, GRID, KEYS, METRICS
-from rarefeat.workflow.compare_references import list_differences
 from rarefeat.workflow.files.schema import validate
 from rarefeat.workflow.project import load
 

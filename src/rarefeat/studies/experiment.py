@@ -16,7 +16,7 @@ from pydantic import Field, create_model
 
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.cells import Cell, cell
-from rarefeat.workflow.config.names import Name, suggest
+from rarefeat.workflow.config.names import Name
 from rarefeat.workflow.config.section import Distinct, Section
 from rarefeat.workflow.config.seeds import SeedSettings
 from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS
@@ -286,8 +286,7 @@ class Experiment:
             ("column of a pick", picked, self.columns),
         ):
             if unknown := [name for name in names if name not in known]:
-                hint = suggest(unknown[0], known)
-                raise RarefeatError(f"{what} {unknown[0]}: there is none{hint}")
+                raise RarefeatError(f"{what} {unknown[0]}: there is none")
 
     def claim_inputs(self, section: PointStudy) -> ClaimInputs | None:
         """Return what its claims are measured on, each with its pick."""

@@ -104,13 +104,10 @@ def check_law(name: str, law: Callable, probability: Float[Tensor, " d"], L: int
     else:
         check_tensor(f"{name}: features or latents", first, (n, d), (n, 2, L, d))
     rarer = law(n, torch.Generator().manual_seed(1), probability / 2)
-    if not first.any():
-        warnings.warn(f"{name}: draws zeros alone", stacklevel=2)
-    elif are_same(first, rarer[0] if tokens else rarer):
-        warnings.warn(
-            f"{name}: draws the same at half the probability, so that eps_min has no effect",
-            stacklevel=2,
-        )
+    same = are_same(first, rarer[0] if tokens else rarer)
+    what = "the same at half the probability, so that eps_min has no effect" if same else ""
+    if what := what if first.any() else "zeros alone":
+        warnings.warn(f"{name}: draws {what}", stacklevel=2)
     return bool(tokens)
 
 

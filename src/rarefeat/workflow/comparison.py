@@ -30,8 +30,8 @@ def differing_keys(first: Path, second: Path) -> list[tuple[str, str, str]]:
     """Return the keys whose values differ, with both values; `-` where a run has none."""
     one, other = map(read_settings, (first, second))
     keys = [key for key in {**one, **other} if key not in ("results", "name")]
-    rows = [(key, one.get(key, "-"), other.get(key, "-")) for key in keys]
-    return [row for row in rows if row[1] != row[2]]
+    values = [(key, one.get(key, "-"), other.get(key, "-")) for key in keys]
+    return [row for row in values if row[1] != row[2]]
 
 
 def write_comparison(first: Path, second: Path) -> Path:
