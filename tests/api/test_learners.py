@@ -72,6 +72,8 @@ def test_own_defaults_win_and_all_that_a_part_is_given_is_told():
     assert own.given["optimiser"] == {"lr": 0.1}
     assert "'lr': 0.1" in own.table["given"][0]
     assert "'lr': 0.1" in repr(own)
+    torchs = rarefeat.train_learners(loss=soft, optimiser=torch.optim.Adam, **SMALL)
+    assert torchs.given["optimiser"] == {"lr": 0.1}
     asked = rarefeat.train_learners(loss=soft, optimiser=torch.optim.RMSprop, lambda_=0.3, **SMALL)
     assert asked.given["optimiser"] == {"lr": 0.1, "weight_decay": 0.3}
     built_in = rarefeat.train_learners(loss="nt_xent", optimiser="adam", **SMALL)

@@ -177,9 +177,7 @@ def check_effect(
             raise RarefeatError(f"{caller}: {key}: has no effect: the {kind} {choice} takes none")
     if "bias" in changes and not getattr(module, "thresholds", ""):
         choice = choice_name(learner.encoder)
-        raise RarefeatError(
-            f"{caller}: bias: has no effect: the encoder {choice} has no thresholds"
-        )
+        raise RarefeatError(f"{caller}: bias: has no effect: the encoder {choice} takes none")
     if "history" in changes:
         raise RarefeatError(f"{caller}: history: has no effect: learners keep none")
 

@@ -108,7 +108,8 @@ def bind_part(kind: str, learner: Learner, data: Data, training: Training) -> pa
             f"encoder: give the class {built}, or a function of (d1, m), not an instance of it"
         )
     function = load_choice(kind, choice, built_in)
-    return bind_options(kind, function, options, available, function not in built_in.values())
+    is_own = not isinstance(choice, str) or choice not in built_in
+    return bind_options(kind, function, options, available, is_own)
 
 
 class TrainedLearners(NamedTuple):

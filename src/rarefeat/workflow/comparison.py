@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from rarefeat.errors import RarefeatError
+from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.pages import document
 from rarefeat.workflow.run.job import flat
 
@@ -53,5 +54,5 @@ def write_comparison(first: Path, second: Path) -> Path:
         for name in shared
     )
     title = f"{first.name} and {second.name}"
-    target.write_text(document(title, f"<table>{cells}</table>{figures}"), encoding="utf-8")
+    write_file(target, document(title, f"<table>{cells}</table>{figures}"))
     return target
