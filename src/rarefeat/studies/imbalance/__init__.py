@@ -147,10 +147,10 @@ PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
 """Studies of one law and the same draws: the bias of the grid, the printed one by both rules."""
 GATE = {
     "as_trained": "as trained",
-    "no_bias": "no bias: no gate",
-    "bias_later": "bias 200 steps later",
-    "as_printed": "bias as printed",
-    "oversampled_pairs": "its pairs oversampled",
+    "no_bias": "no bias:\nno gate",
+    "bias_later": "bias 200\nsteps later",
+    "as_printed": "bias as printed,\n2,000 steps",
+    "oversampled_pairs": "its pairs oversampled (needs labels)",
     "reweighted_pairs": "their loss weighted",
     "longer": "four times the steps",
 }

@@ -219,21 +219,22 @@ def gate(tables: Tables) -> Figure:
     """Plot the share of runs that learn the rare feature, as trained and with one change each."""
     table = compare_changes(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
     names = ("as_trained", "no_bias", "bias_later", "as_printed", "oversampled_pairs", "pruned")
-    shown = assign_styles(["dense", *names[1:-1], "pruned_neuron"])
-    shown = dict(zip(names, shown.values(), strict=True))
-    shown["pruned"] = shown["pruned"].without_line().replace(filled=False)
-    figure, ((ax,),) = panels(height=3.4)
+    styles = assign_styles(["dense", *names[1:-1], "pruned_neuron"]).values()
+    shown = dict(zip(names, styles, strict=True))
+    shown["pruned"] = shown["pruned"].without_line.replace(filled=False)
+    figure, ((ax,),) = panels(height=3.3)
     plot_lines(ax, table, "eps_min", "share", shown, "way", bounds=(0, 1))
     for way, style in shown.items():
         rows = table[table["way"] == way]
         half = rows.loc[rows["mean"] >= 0.5, "eps_min"].min()
-        on_left = half > 0.7
-        words = GATE.get(way, "pruned by Algorithm 1")
+        y, side = {"no_bias": (0.7, "right"), "pruned": (0.54, "left"), "as_printed": (0.2, "left"),
+                   "oversampled_pairs": (1.1, "left")}.get(way, (0.68, "left"))  # fmt: skip
         ax.annotate(
-            words, (half, 0.3 if way == "pruned" else 0.62), (-6 if on_left else 8, 0),
-            textcoords="offset points", color=style.colour, ha="right" if on_left else "left",
+            GATE.get(way, "squares: pruned\nby Algorithm 1"), (half, y), va="center", ha=side,
+            xytext=(-8 if side == "right" else 8, 0), textcoords="offset points", color=style.colour,
         )  # fmt: skip
-    ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.03, 1.03))
+    ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.04, 1.18))
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     set_x_margins(ax, table["eps_min"])
     figure.suptitle("Runs that learn the rare feature, as trained and with one change")
