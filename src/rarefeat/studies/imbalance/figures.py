@@ -231,7 +231,8 @@ def gate(tables: Tables) -> Figure:
                    "oversampled_pairs": (1.1, "left")}.get(way, (0.68, "left"))  # fmt: skip
         ax.annotate(
             GATE.get(way, "squares: pruned\nby Algorithm 1"), (half, y), va="center", ha=side,
-            xytext=(-8 if side == "right" else 8, 0), textcoords="offset points", color=style.colour,
+            xytext=(-8 if side == "right" else 8, 0), textcoords="offset points",
+            color=style.colour,
         )  # fmt: skip
     ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.04, 1.18))
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
