@@ -1,6 +1,6 @@
 """Pages with numbers, from templates and the tables of docs/tables.
 
-docs/templates/X.md.j2 becomes docs/X.md, and README.md.j2 README.md. A kind of study without a
+docs/templates/X.md.j2 becomes docs/X.md (X.html.j2 docs/X.html), and README.md.j2 README.md. A kind of study without a
 template has the page of study.j2, which shows figures and tables and concludes nothing. Words are written by people: a
 paragraph that concludes something names with `rests_on` the claims it rests on and the verdicts it
 was written for. Where a verdict is another one by now, no page is rendered until the paragraph is
@@ -158,7 +158,7 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
     tables, project = PublishedTables(root / "docs/tables"), load(root / DEFAULT)
     environment = template_environment(tables, project, root)
     texts = {}
-    for path in sorted(templates.rglob("*.md.j2")):
+    for path in sorted([*templates.rglob("*.md.j2"), *templates.rglob("*.html.j2")]):
         template = path.relative_to(templates)
         try:
             page = page_path(template, root)

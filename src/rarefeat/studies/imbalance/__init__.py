@@ -79,7 +79,6 @@ HEATMAP = TableColumns(
     (*KEYS, "seed", "neuron", "feature"),
 )
 
-BASELINES = ("oversampled_grid", "reweighted_grid")
 FIGURES = {
     "fate": Figure(
         ("paper.arms_grid", "without_bias.arms_grid"),
@@ -116,13 +115,6 @@ FIGURES = {
         " neuron changes at the same seed (e, f). See how little the rarest settings leave to gain"
         " at the frequencies of training, where few samples have the feature.",
     ),
-    "baselines": Figure(
-        ("paper.figures_1_and_2_grid", *BASELINES),
-        "What Figures 1 and 2 show, at one noise level, without and with pruning, with pairs of the"
-        " rare feature drawn until it is as frequent as the others (oversampled), and with that"
-        " weight of their loss (reweighted). See which of them raises the curves where the feature"
-        " is rare.",
-    ),
     "alignment_heatmap": Figure(
         ("alignment_heatmap",),
         "Every neuron of one replica against every feature, sorted by the feature that it is"
@@ -153,10 +145,17 @@ FIGURES_OF_GRID = (
 )
 PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
 """Studies of one law and the same draws: the bias of the grid, the printed one by both rules."""
-SHIPPED = (
-    *("paper", "direct", "neighbour", "without_bias", "oversampled", "reweighted", "heatmap"),
-    *PRINTED_BIAS,
-)
+GATE = {
+    "as_trained": "as trained",
+    "no_bias": "no bias:\nno gate",
+    "bias_later": "bias 200\nsteps later",
+    "as_printed": "bias as printed,\n2,000 steps",
+    "oversampled_pairs": "its pairs oversampled (needs labels)",
+    "reweighted_pairs": "their loss weighted",
+    "longer": "four times the steps",
+}
+"""What each study of config/gate.yaml changes, in words; `as_trained` has Algorithm 1 as an arm."""
+SHIPPED = ("paper", "direct", "neighbour", "without_bias", "heatmap", *PRINTED_BIAS, *GATE)
 """Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
 SHOWN = (
     *("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
@@ -189,6 +188,11 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         " on each learns the rare feature, and what a linear head makes of the encoder.",
         sections={"studies": {name: studies[name] for name in PRINTED_BIAS}},
     )
+    gate = Figure(
+        tuple(f"{name}.gate_grid" for name in GATE),
+        "The share of runs that learn the rare feature, against how rare it is, as trained and with"
+        " one change each: of the bias, which closes a neuron's gate, of the pairs, or by pruning.",
+    )
     user_figures = {
         f"{name}.{figure}": replace(FIGURES[figure], tables=(f"{name}_grid",), function=figure)
         for name in studies
@@ -203,6 +207,7 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         {"confirmation": studies["confirmation"]},
     )
     figures = FIGURES | {"printed_bias": printed_bias} | user_figures
+    figures |= {"gate": gate} if studies.keys() >= GATE.keys() else {}
     return StudyOutputs(tables, figures, {"imbalance": page}, {"play": play})
 
 

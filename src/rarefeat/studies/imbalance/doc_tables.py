@@ -1,11 +1,12 @@
 """Tables from which docs/studies/imbalance.md is filled in."""
 
 import pandas as pd
+from scipy.stats import binomtest
 
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
 from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.studies.experiment import means_by
-from rarefeat.studies.imbalance import PRINTED_BIAS
+from rarefeat.studies.imbalance import GATE, PRINTED_BIAS
 from rarefeat.studies.imbalance.alignment_map import heatmap
 from rarefeat.studies.imbalance.cross_check import by_metric
 
@@ -90,27 +91,34 @@ def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows).assign(sigma=sigma).reset_index(drop=True)
 
 
-def compare_baselines(
-    paper: pd.DataFrame, oversampled: pd.DataFrame, reweighted: pd.DataFrame
-) -> pd.DataFrame:
-    """Compare pruning, oversampling and re-weighting with dense at the same point and seed."""
-    arms = {arm: paper[paper["arm"] == arm] for arm in ("dense", "pruned_neuron")}
-    ways = arms | {"oversampled": oversampled, "reweighted": reweighted}
-    ways = {way: rows.set_index(["eps_min", "sigma", "seed"]) for way, rows in ways.items()}
-    common = set.intersection(*(set(rows.index) for rows in ways.values()))
+def compare_changes(*grids: pd.DataFrame) -> pd.DataFrame:
+    """Compare each study of GATE, and Algorithm 1, with the run as trained at the same seeds.
+
+    `gained` and `lost` count the seeds that learn the feature in one of the two alone, `p_value` is
+    of McNemar's exact test, and `others` the mean cosine of the other features.
+    """
+    ways = dict(zip(GATE, grids, strict=True))
+    trained = ways["as_trained"]
+    pruned = trained[trained["arm"] == "pruned_neuron"].assign(arm="dense")
+    runs = pd.concat(
+        table[table["arm"] == "dense"].assign(way=way)
+        for way, table in (ways | {"pruned": pruned}).items()
+    )
+    runs["learned"] = runs["max_alignment"] >= HALF_LEARNED
+    wide = runs.pivot(index=["eps_min", "seed"], columns="way", values="learned")
     rows = []
-    for way, replicas in ways.items():
-        replicas = replicas[replicas.index.isin(common)].sort_index()
-        for point, group in replicas.groupby(["eps_min", "sigma"]):
-            learned = int((group["max_alignment"] >= HALF_LEARNED).sum())
-            for metric in ("aligned_neurons", "max_alignment", "majority_alignment"):
-                change = group[metric] - ways["dense"].loc[group.index, metric]
-                mean, _, low, high, n = student_interval(change.to_numpy())
-                paired = mean, low, high
-                rows.append((*point, way, metric, group[metric].mean(), *paired, learned, n))
-    paired = ["paired_difference", "paired_ci_low", "paired_ci_high"]
-    keys = ["eps_min", "sigma", "way", "metric", "mean"]
-    return pd.DataFrame(rows, columns=[*keys, *paired, "learned", "n"])
+    for (way, eps_min), group in runs.groupby(["way", "eps_min"], sort=False):
+        here, before = (wide.loc[eps_min, name] for name in (way, "as_trained"))
+        gained, lost = int((here & ~before).sum()), int((before & ~here).sum())
+        p_value = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+        ends = fraction_interval(here.to_numpy(dtype=float))
+        counts = here.mean(), *ends, int(here.sum()), len(here), gained, lost, p_value
+        rows.append((way, eps_min, *counts, group["majority_alignment"].mean()))
+    return pd.DataFrame(
+        rows,
+        columns=["way", "eps_min", "mean", "ci_low", "ci_high", "learned", "n", "gained", "lost",
+                 "p_value", "others"],
+    )  # fmt: skip
 
 
 def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
@@ -165,7 +173,7 @@ TABLES = {
     "learned_by_step": (tuple(f"{study}_trajectories" for study in EXPLORED), count_learned),
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
-    "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
+    "gate": (tuple(f"{name}.gate_grid" for name in GATE), compare_changes),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
     "bias_levels": (tuple(f"{study}_grid" for study in PRINTED_BIAS), bias_levels),
 }
