@@ -50,12 +50,14 @@ def stage_params(project: Project, function: str, *names: str) -> list[Any]:
         raise WorkflowError(f"{function} reads {', '.join(read)}, and its params say {told}")
     texts = as_workflow_error(project.setting_texts, stage)
     shared = functools.reduce(set.intersection, map(set, texts.values())) if texts else set()
+    check = functools.cache(functools.partial(as_workflow_error, project.check_inputs))
     own = {key: [text for text in found if text not in shared] for key, found in texts.items()}
 
     def own_texts(wildcards: Any) -> str:
         cell, seeds = cell_of(wildcards), wildcards.get("seeds", "")
         if (wildcards.study, cell) not in own:
             raise WorkflowError(f"{wildcards.study} has no cell {cell}; see its grid in the config")
+        check(wildcards.study)
         files = as_workflow_error(project.user_files, wildcards.study, seeds)
         return SEPARATOR.join(own[wildcards.study, cell] + flat(files))
 
