@@ -14,6 +14,7 @@ import psutil
 import pytest
 from conftest import until
 
+from rarefeat.workflow.run import launch
 from rarefeat.workflow.run.fork_server import ONE_THREAD
 from rarefeat.workflow.run.launch import SERVER
 
@@ -186,6 +187,16 @@ def test_run_whose_socket_cannot_be_made_has_no_server(tmp_path):
     subprocess.run([sys.executable, "-c", OWNER, str(tmp_path)], env=environment, check=True)
     assert not (tmp_path / SERVER).exists()
     assert not list(temporary.iterdir())
+
+
+def test_a_container_has_no_server_of_outside(tmp_path, monkeypatch):
+    words = ["--output", str(tmp_path / "new/a.parquet")]
+    name = f"/tmp/rarefeat-{launch.mount_namespace()}-x/socket"
+    (tmp_path / SERVER).write_text(name)
+    assert launch.find_server(words) == name
+    monkeypatch.setattr(launch, "mount_namespace", lambda: "another")
+    with pytest.raises(OSError, match="container"):
+        launch.find_server(words)
 
 
 def test_killed_fork_gives_its_client_status_1(server, tmp_path):

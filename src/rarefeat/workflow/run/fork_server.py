@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 from rarefeat.workflow.files.sealed_files import write_file
-from rarefeat.workflow.run.launch import HEARD, SERVER, VARIABLE
+from rarefeat.workflow.run.launch import HEARD, SERVER, VARIABLE, mount_namespace
 
 PRELOADED_IN_GROUP = (
     "torch", "jaxtyping", "pandas", "pyarrow.parquet", "safetensors.torch", "pydantic", "yaml",
@@ -56,7 +56,7 @@ def start(results: str, of_group: bool = False) -> None:
         return
     folder = ""
     try:
-        folder = tempfile.mkdtemp(prefix="rarefeat-")  # for this user alone
+        folder = tempfile.mkdtemp(prefix=f"rarefeat-{mount_namespace()}-")  # for this user alone
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(name := os.path.join(folder, "socket"))
             listener.listen(256)

@@ -81,10 +81,21 @@ def run_in_fork(words: list[str], start: float) -> int | str | None:
     return int(answer) if answer else "error: the job's process was killed; run snakemake again"
 
 
+def mount_namespace() -> str:
+    """Return what is the same for processes that see the same files, and another in a container."""
+    return os.readlink("/proc/self/ns/mnt").strip("mnt:[]")
+
+
 def find_server(words: list[str]) -> str:
     """Return the name of the server's socket, of the group or of the results above the output."""
-    if name := os.environ.get(VARIABLE):
-        return name
+    name = os.environ.get(VARIABLE) or find_server_of_results(words)
+    if mount_namespace() not in name:
+        raise OSError("the server is outside of this container")
+    return name
+
+
+def find_server_of_results(words: list[str]) -> str:
+    """Return the name of the server's socket of the folder of results above the output."""
     folder = os.path.abspath(words[words.index("--output") + 1]) if "--output" in words else "/"
     while (parent := os.path.dirname(folder)) != folder:
         folder = parent
