@@ -160,6 +160,13 @@ def test_metrics_are_those_of_any_precision():
         torch.set_float32_matmul_precision("highest")
 
 
+def test_a_damaged_saved_encoder_is_to_be_saved_again(tmp_path):
+    path = tmp_path / "one.safetensors"
+    rarefeat.train(T=2, N=256, d1=40, K=32, progress=False).save(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    assert refusal(rarefeat.load, path) == f"load: {path} is damaged; save the encoder again"
+
+
 def test_load_encoder_refuses_missing_encoder(results):
     def load(**changes):
         keys = {"study": "paper", "cell": POINT, "arm": "dense", "seed": 100}

@@ -387,7 +387,10 @@ def load(path: str | Path) -> Encoder:
         problem = "holds no saved encoder" if path.is_file() else "does not exist"
         raise RarefeatError(f"load: {path} {problem}; load_encoder reads those of the workflow")
     names = (*TrainedEncoder._fields, "dictionary", "step", "metric", "value")
-    values: dict[str, Any] = dict(zip(names, read_tensors(path, *names), strict=True))
+    try:
+        values: dict[str, Any] = dict(zip(names, read_tensors(path, *names), strict=True))
+    except sealed_files.DamagedFileError as error:
+        raise RarefeatError(f"load: {path} is damaged; save the encoder again") from error
     rows = pd.DataFrame({name: values.pop(name).numpy() for name in ("step", "metric", "value")})
     rows["metric"] = rows["metric"].map(dict(enumerate(origin.pop("metrics"))))
     values |= {"T1": int(values["T1"]), "T2": int(values["T2"]), "loss": float(values["loss"])}

@@ -254,6 +254,8 @@ def build_modules(
     return [module.eval() for module in modules]
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()  # the caller may have switched gradients off
 def train_learners(
     namespace: str,
     learner: Learner,
