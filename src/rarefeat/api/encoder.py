@@ -36,7 +36,7 @@ from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.training.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.pretraining import ALWAYS, pretrain
 from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.cells import cell as make_cell
 from rarefeat.workflow.config.model import Arm, Bias, Data, Training
@@ -332,7 +332,7 @@ class Encoder(FormerNames):
         if Path(check_type("save", "path", path, str, Path)).is_dir():
             raise RarefeatError(f"save: path: must be a file, got {shorten_repr(str(path))}")
         metrics = list(dict.fromkeys(self.trajectory["metric"]))
-        names = (*TrainedEncoder._fields, "dictionary")
+        names = (*ALWAYS, "dictionary")
         tensors = {name: torch.as_tensor(getattr(self, FIELDS.get(name, name))) for name in names}
         columns = {**self.trajectory, "metric": self.trajectory["metric"].map(metrics.index)}
         tensors |= {
@@ -386,7 +386,7 @@ def load(path: str | Path) -> Encoder:
     if not origin or set(origin) != {*SAVED, "metrics"}:
         problem = "holds no saved encoder" if path.is_file() else "does not exist"
         raise RarefeatError(f"load: {path} {problem}; load_encoder reads those of the workflow")
-    names = (*TrainedEncoder._fields, "dictionary", "step", "metric", "value")
+    names = (*ALWAYS, "dictionary", "step", "metric", "value")
     values: dict[str, Any] = dict(zip(names, read_tensors(path, *names), strict=True))
     rows = pd.DataFrame({name: values.pop(name).numpy() for name in ("step", "metric", "value")})
     rows["metric"] = rows["metric"].map(dict(enumerate(origin.pop("metrics"))))
@@ -587,7 +587,7 @@ def load_encoder(
     )
     only = find_arm(caller, job.config_section("arms", list[Arm]), study, arm)
     row = job.seed_list.index(seed)
-    names = [f"{only.label}/{name}" for name in TrainedEncoder._fields]
+    names = [f"{only.label}/{name}" for name in ALWAYS]
     expected = job.model_dump(include={"study", "cell", "seeds", "config", "code"})
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = sealed_files.read_table(trajectories, expected).to_pandas()

@@ -49,6 +49,7 @@ def stage(
                 f"{arm}/{field}": tensor
                 for arm, encoder in encoders.items()
                 for field, tensor in encoder._asdict().items()
+                if tensor is not None
             }
         )
         trajectory += rows

@@ -16,6 +16,7 @@ from rarefeat.model.arms import ARMS, PruningContext
 from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.contrastive import infonce_floor
 from rarefeat.model.device import any_or_gpu
+from rarefeat.model.encoder import QueryKey
 from rarefeat.model.neurons import alignment_metrics, minority_overlap
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.recorded_steps import log_spaced
@@ -51,6 +52,12 @@ class TrainedEncoder(NamedTuple):
     """Neurons at T1 and T2, NaN where not reached; none unless `training.history`."""
     loss: Float[Tensor, " S"]
     """InfoNCE of the last batch without a mask (nat); infinite if diverged."""
+    query_key: QueryKey | None = None
+    """W_Q and W_K, where they change."""
+
+
+ALWAYS = TrainedEncoder._fields[:-1]
+"""Tensors that every encoder has."""
 
 
 class PruningArm:
@@ -114,7 +121,7 @@ class Trajectories:
                 T2, ends = self.reached[label]
                 history = torch.cat(self.history[label], 1)
                 self.encoders[label] = TrainedEncoder(
-                    state.weights, state.bias, state.T1, T2, history, ends, loss
+                    state.weights, state.bias, state.T1, T2, history, ends, loss, view.query_key
                 )
 
     def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
@@ -184,7 +191,7 @@ def pretrain(
         for seed, value in zip(seeds, values.tolist(), strict=True)
     ]
     return {
-        arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
+        arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder if tensor is not None))
         for arm, encoder in encoders.items()
     }, trajectory
 

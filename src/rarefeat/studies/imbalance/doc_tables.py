@@ -5,7 +5,7 @@ import pandas as pd
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
 from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.studies.experiment import means_by
-from rarefeat.studies.imbalance import PRINTED_BIAS
+from rarefeat.studies.imbalance import BIASES
 from rarefeat.studies.imbalance.alignment_map import heatmap
 from rarefeat.studies.imbalance.cross_check import by_metric
 
@@ -120,7 +120,7 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
     """
     sigma = max(set.intersection(*(set(grid["sigma"]) for grid in grids)))
     rows = []
-    for study, grid in zip(PRINTED_BIAS, grids, strict=True):
+    for study, grid in zip(BIASES, grids, strict=True):
         dense = grid[(grid["arm"] == "dense") & (grid["sigma"] == sigma)]
         dense = dense.assign(learned=(dense["max_alignment"] >= HALF_LEARNED).astype(float))
         for eps_min, replicas in dense.groupby("eps_min"):
@@ -167,5 +167,5 @@ TABLES = {
     "heatmap": (("alignment_heatmap",), heatmap),
     "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
-    "bias_levels": (tuple(f"{study}_grid" for study in PRINTED_BIAS), bias_levels),
+    "bias_levels": (tuple(f"{study}_grid" for study in BIASES), bias_levels),
 }

@@ -1,7 +1,7 @@
 """Figures of the study of imbalance, drawn from its tables alone."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,10 +51,12 @@ from rarefeat.workflow.config.study import Study
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
+TESTS = ("balanced", "matched")
 FIGURES_1_TO_4 = ("aligned_neurons", "max_alignment", "cosine_similarity_balanced",
                   "regression_mse_balanced")  # fmt: skip
 BEYOND, END = "^", 1.15
 BIASLESS = "dense, without a bias"
+OTHER_BIAS = SeriesStyle(STYLES[4].colour, "x", (0, (4, 1.5)))
 ENDS = {
     "at_lowest": (SeriesStyle(RARE, "o"), "at the lowest frequency", "left"),
     "at_highest": (SeriesStyle(FREQUENT, "s"), "at the highest", "right"),
@@ -149,43 +151,73 @@ def draw_gains(ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: S
 def finish_levels(
     figure: Figure, axes: np.ndarray, grid: pd.DataFrame, levels: Styles, metric: str, **more: Any
 ) -> Figure:
-    """Finish a figure of a metric whose legend has noise levels, by sigma as in the config."""
+    """Finish a figure of a metric whose legend has noise levels: the NSR, as in the paper."""
     sigmas = grid.drop_duplicates("nsr").set_index("nsr")["sigma"]
-    entries = {rf"noise $\sigma$ = {sigmas[nsr]:.3g}": look for nsr, look in levels.items()}
+    entries = {
+        rf"NSR = {nsr:.3g} ($\sigma$ = {sigmas[nsr]:.3g})": look for nsr, look in levels.items()
+    }
     figure.align_ylabels()
     figure.suptitle(f"The {NOUNS[metric]} against frequency")
     return finish_figure(figure, axes.flat, entries | more, f"{INTERVALS}, {seeds_of(grid)}")
 
 
-def alignment(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 1 and 2: dense above, and the gain of each other arm below."""
-    grid, others, levels = compared(*tables.values())
+def bias_name(study: Study) -> str:
+    """Name the bias of a study and the length of its training."""
+    bias = study.training.bias
+    growing = "" if bias.rule == "follow" else ", growing" if bias.rule == "grow" else bias.rule
+    return f"bias scale {bias.share:g}{growing}, {study.training.T:,} steps"
+
+
+def draw_other_bias(
+    axes: Iterable[tuple[Axes, str]], tables: Iterable[pd.DataFrame], biases: Mapping[str, Study]
+) -> dict[str, SeriesStyle]:
+    """Plot dense under another bias, at one noise level; return its entry of the legend."""
+    entries = {}
+    for study, table in zip(biases.values(), tables, strict=True):
+        level = table["nsr"].max()
+        rows = table[(table["arm"] == "dense") & (table["nsr"] == level)]
+        for ax, metric in axes:
+            draw_metric(ax, rows, metric, {level: OTHER_BIAS}, series_column="nsr")
+        entries[f"{bias_name(study)}, NSR = {level:.3g}"] = OTHER_BIAS
+    return entries
+
+
+def alignment(tables: Tables, metric: str, biases: Mapping[str, Study] | None = None) -> Figure:
+    """Plot Figures 1 and 2: dense above, and the gain of each other arm below.
+
+    The tables are that of the grid, and those of `biases`.
+    """
+    own, *under = tables.values()
+    grid, others, levels = compared(own)
     heights = [1.4, *(1 for _ in others)]
     figure, axes = panels(
         len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights
     )
     upper, *lower = axes[:, 0]
     draw_metric(upper, grid[grid["arm"] == "dense"], metric, levels, series_column="nsr")
+    more = draw_other_bias([(upper, metric)], under, biases or {})
     for ax, series in zip(lower, others, strict=True):
         draw_gains(ax, grid, series, metric, levels)
     label_metric(upper, grid, metric)
     upper.set_xlabel("")
     axes[-1, 0].set_xlabel(EPS)
-    return finish_levels(figure, axes, grid, levels, metric)
+    return finish_levels(figure, axes, grid, levels, metric, **more)
 
 
-def quality(tables: Tables, metric: str) -> Figure:
+def quality(tables: Tables, metric: str, biases: Mapping[str, Study] | None = None) -> Figure:
     """Plot Figures 3 and 4: dense, then beside its references, and the gain of each other arm.
 
-    The references are the encoder at initialisation and the ideal one.
+    The references are the encoder at initialisation and the ideal one. The tables are as for
+    `alignment`.
     """
-    grid, others, levels = compared(*tables.values())
+    own, *under = tables.values()
+    grid, others, levels = compared(own)
     dashes = {arm: assign_styles([arm])[arm].dash for arm in UNTRAINED if arm in set(grid["arm"])}
     heights = [1.4, 1, *(1 for _ in others)]
     figure, axes = panels(
         len(heights), 2, 1.5 + 1.1 * sum(heights), sharex=True, sharey="row", height_ratios=heights
     )
-    for (upper, beside, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
+    for (upper, beside, *lower), test in zip(axes.T, TESTS, strict=True):
         column = f"{metric}_{test}"
         draw = functools.partial(draw_metric, metric=column, series_column="nsr")
         for arm, dash in dashes.items():
@@ -196,6 +228,8 @@ def quality(tables: Tables, metric: str) -> Figure:
         for ax, series in zip(lower, others, strict=True):
             draw_gains(ax, grid, series, column, levels)
         upper.set_title(test_set_name(column))
+    uppers = [(ax, f"{metric}_{test}") for ax, test in zip(axes[0], TESTS, strict=True)]
+    more = draw_other_bias(uppers, under, biases or {})
     setp(axes[1:, 1], ylabel="")
     setp(axes[-1], xlabel=EPS)
     set_x_margins(axes[0, 0], grid["eps_min"])
@@ -203,7 +237,7 @@ def quality(tables: Tables, metric: str) -> Figure:
     axes[1, 0].set_ylabel("with both\nreferences")
     lines = {"after training": SeriesStyle("black")}
     lines |= {arm_label(arm): SeriesStyle("black", dash=dash) for arm, dash in dashes.items()}
-    return finish_levels(figure, axes, grid, levels, metric, **lines)
+    return finish_levels(figure, axes, grid, levels, metric, **lines, **more)
 
 
 # Figures of imbalance_and_pruning.
@@ -236,15 +270,9 @@ def baselines(tables: Tables) -> Figure:
 
 
 def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
-    """Plot Figures 1 to 4 of dense under the bias of the grid and under the printed one."""
+    """Plot Figures 1 to 4 of dense under the bias of the grid and under Wen and Li's."""
     table = bias_levels(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
-    largest = max(study.training.bias.share for study in studies.values())
-    names = {}
-    for name in table["study"].unique():
-        bias = studies[name].training.bias
-        words = {"follow": "with the norm", "grow": "growing"}.get(bias.rule, bias.rule)
-        times = "" if bias.share == largest else f"{bias.share / largest:g} times the "
-        names[name] = f"{times}printed bias, {words}"
+    names = {name: bias_name(studies[name]) for name in table["study"].unique()}
     styles = dict(zip(names.values(), (STYLES[0], STYLES[4], STYLES[5]), strict=False))
     table = table.assign(series=table["study"].map(names))
     figure, axes = panels(2, 2, 5.2)
@@ -252,8 +280,7 @@ def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
         rows = table[table["metric"] == metric]
         draw_metric(ax, rows, metric, styles, value="value")
         label_metric(ax, rows, metric)
-    title = "The rare feature under the bias of the grid and the printed one"
-    figure.suptitle(title, fontsize="medium")
+    figure.suptitle("The rare feature under the bias of the grid and under Wen and Li's")
     return finish_figure(figure, axes.flat, styles, f"{INTERVALS}, {n_of(*table['n'])}")
 
 
