@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import pandas as pd
 import torch
@@ -24,7 +24,6 @@ from rarefeat.api.arguments import (
     find_arm,
     register_rules,
 )
-from rarefeat.api.deprecated import FormerNames
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
 from rarefeat.model.encoder import attend, embed, pre_activations
@@ -72,7 +71,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoder(FormerNames):
+class Encoder:
     """A trained encoder of one seed, with the config that it was trained with.
 
     It maps a sample X of L tokens to an embedding f(X) in R^m. After attention, the activation of
@@ -115,13 +114,6 @@ class Encoder(FormerNames):
     imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1,
     eq. (61) for T2.
     """
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "batch": "sample_pairs",
-        "course": "neuron_history",
-        "ends": "milestones",
-        "rare": "rare_features",
-    }
 
     weights: Tensor = field(repr=False)
     bias: Tensor = field(repr=False)
@@ -490,7 +482,7 @@ def train(
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
     trained = PRETRAIN.config_of(chosen, point) or {}
     job = make_job(PRETRAIN.function, (), trained, chosen.draws, point, f"{seed}-{seed}")
-    tensors = [tensor[0] for tensor in encoders[only.label]]
+    tensors = [getattr(encoders[only.label], name)[0] for name in ALWAYS]
     return build_encoder(tensors, job, only, seed, pd.DataFrame(rows))
 
 

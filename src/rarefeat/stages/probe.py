@@ -6,7 +6,7 @@ Axes: S replicas, n samples, v views, L tokens, m neurons, p coordinates of a we
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -104,7 +104,7 @@ def probe(
     sigma: float,
     seeds: list[int],
     latents: dict[str, Int[Tensor, "S _ 2 L d"]],
-    encoders: dict[str, tuple[Tensor, ...]],
+    encoders: Mapping[str, tuple[Tensor, ...]],
     label: str = "probe",
 ) -> list[dict]:
     """Measure every arm and replica of a cell on the same probe and test pairs.

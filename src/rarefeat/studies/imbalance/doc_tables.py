@@ -1,5 +1,7 @@
 """Tables from which docs/studies/imbalance.md is filled in."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
@@ -21,6 +23,8 @@ DEVICE_METRICS = ["learned", "max_alignment", "majority_alignment", "cosine_simi
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
          "at_highest", "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
 STUDIES = ("paper", "neighbour", "without_bias")
+ATTENTION = ("fixed", "trained", "trained_without_decay", "decayed")
+"""Studies of config/attention.yaml, without their prefix."""
 EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
 FIRST_STEP = 100
@@ -95,7 +99,20 @@ def compare_baselines(
 ) -> pd.DataFrame:
     """Compare pruning, oversampling and re-weighting with dense at the same point and seed."""
     arms = {arm: paper[paper["arm"] == arm] for arm in ("dense", "pruned_neuron")}
-    ways = arms | {"oversampled": oversampled, "reweighted": reweighted}
+    return compare_ways(arms | {"oversampled": oversampled, "reweighted": reweighted})
+
+
+def compare_attention(*grids: pd.DataFrame) -> pd.DataFrame:
+    """Compare trained W_Q and W_K with fixed ones, and with ones that decay alone, by seed."""
+    ways = dict(zip(ATTENTION, grids, strict=True))
+    control = {way: ways[way] for way in ("decayed", "trained")}
+    parts = [compare_ways(some).assign(beside=next(iter(some))) for some in (ways, control)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def compare_ways(ways: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Compare the replicas of each way with the first way's at the same point and seed."""
+    first = next(iter(ways))
     ways = {way: rows.set_index(["eps_min", "sigma", "seed"]) for way, rows in ways.items()}
     common = set.intersection(*(set(rows.index) for rows in ways.values()))
     rows = []
@@ -104,7 +121,7 @@ def compare_baselines(
         for point, group in replicas.groupby(["eps_min", "sigma"]):
             learned = int((group["max_alignment"] >= HALF_LEARNED).sum())
             for metric in ("aligned_neurons", "max_alignment", "majority_alignment"):
-                change = group[metric] - ways["dense"].loc[group.index, metric]
+                change = group[metric] - ways[first].loc[group.index, metric]
                 mean, _, low, high, n = student_interval(change.to_numpy())
                 paired = mean, low, high
                 rows.append((*point, way, metric, group[metric].mean(), *paired, learned, n))
@@ -166,6 +183,10 @@ TABLES = {
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
     "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
+    "trained_attention": (
+        tuple(f"attention_{way}_grid" for way in ATTENTION),
+        compare_attention,
+    ),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
     "bias_levels": (tuple(f"{study}_grid" for study in BIASES), bias_levels),
 }
