@@ -41,7 +41,7 @@ from rarefeat.workflow.run.metadata import machine, packages
 NAME = "small_checks"
 BATCHES = 2 ** np.arange(2, 7)
 """Numbers of batches in a mean of gradients."""
-POPULATION = 2048
+POPULATION = 1024
 """Batches that stand for the population."""
 
 
@@ -64,16 +64,17 @@ def over_seeds(paper: str, element: str, quantity: str, stated: float, values: l
     return Check(paper, element, quantity, stated, mean, low, high, n)
 
 
-def source_of(seed: int, sigma_0: float) -> tuple[PairSource, Any]:
-    """Make the grid's pairs of one seed, half as frequent, with initial weights of this size."""
+def source_of(seed: int, sigma_0: float, batches: int = 1) -> tuple[PairSource, Any]:
+    """Make pairs of one seed, half as frequent, for so many batches, and initial weights."""
     study = load("config/config.yaml").studies["paper"]
     training = study.training.model_copy(update={"sigma_0": sigma_0, "kernel": "torch"})
     chance = activation_probability(
         frequencies(study.data.d, study.data.minority, 0.5), study.data.C
     )
     (stream,) = make_generators(NAME, [seed], "train")
-    latents = latent_pairs(study.data.N, study.data.L, chance, stream)[None]
-    return PairSource(NAME, "reduced", study.data, training, 0.05, [seed], latents), training
+    data = study.data.model_copy(update={"N": batches * training.K})
+    latents = latent_pairs(data.N, data.L, chance, stream)[None]
+    return PairSource(NAME, "reduced", data, training, 0.05, [seed], latents), training
 
 
 def draw_gradient(source: PairSource, training: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,7 +92,7 @@ def empirical_gradients(seeds: range) -> Iterator[Check]:
     """Lemma B.1: fit the exponent of the distance in the number of batches."""
     exponents = []
     for seed in seeds:
-        source, training = source_of(seed, 0.005)
+        source, training = source_of(seed, 0.005, POPULATION)
         gradients = torch.stack([draw_gradient(source, training)[0] for _ in range(POPULATION)])
         population = gradients.mean(0)
         distances = [

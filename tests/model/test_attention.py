@@ -60,11 +60,11 @@ def test_the_control_decays_and_is_not_trained(case):
     assert torch.equal(step(case, "decayed"), (1 - 0.1 * 0.05) * case[3])
 
 
-def trained(attention, T, **changes):
+def trained(attention, T, seeds=SEEDS, **changes):
     data = tiny_data(d1=40)
     training = small_training(T=T, K=6, attention=attention, eta=0.5, **changes)
-    latents = synthesise("attention", data, 0.5, SEEDS)
-    point = "attention", "direct", data, training, DENSE, 0.1, SEEDS
+    latents = synthesise("attention", data, 0.5, seeds)
+    point = "attention", "direct", data, training, DENSE, 0.1, seeds
     return pretrain_arm(*point, latents["train"])[0], point, latents
 
 
@@ -74,9 +74,12 @@ def test_neurons_see_what_attention_has_learned():
         fixed, own = (trained(how, T, attention_scale=0.5)[0] for how in ("fixed", "trained"))
         close = torch.allclose(fixed.weights, own.weights, rtol=1e-5, atol=1e-7)
         assert close == same
-    assert fixed.query_key is None
+    assert not fixed.query_key.numel()
     identity = 0.5**0.5 * torch.eye(40)
     assert (own.query_key - identity).abs().max() > 1e-3
+    # No bit depends on the other replicas of a block.
+    alone = trained("trained", 6, [2], attention_scale=0.5)[0]
+    assert all(torch.equal(both[1:], one) for both, one in zip(own, alone, strict=True))
 
 
 def test_the_probe_attends_with_what_was_trained():

@@ -411,7 +411,7 @@ class SweepPlan:
                 one.weights,
                 one.bias,
                 one.loss,
-                *([] if one.query_key is None else [one.query_key]),
+                *([one.query_key] if one.query_key.numel() else []),
             )
             for label, one in encoders.items()
         }

@@ -48,6 +48,7 @@ class Batch(NamedTuple):
     """What all arms share at a step."""
 
     attended: Float[Tensor, "S n L P"]
+    """Tokens after attention; before it where that is each network's own."""
     latents: Int[Tensor, "S 2 K L d"] | None = None
     complement: Float[Tensor, "S m q"] | None = None
     """The result of `Simulator.draw_complement`."""
@@ -55,13 +56,11 @@ class Batch(NamedTuple):
     """Weights of the pairs in the loss; 1 by default."""
     summed: Float[Tensor, "S n 1 P"] | None = None
     """The sum of the tokens, if that is what a network without a bias gets."""
-    raw: Float[Tensor, "S n L P"] | None = None
-    """The tokens before attention, where that is each network's own."""
 
     def tokens(self, state: TrainState, query_key: QueryKey | None) -> Float[Tensor, "S n L P"]:
         """Return the tokens that a network gets."""
         if query_key is not None:
-            return attend(self.raw, query_key=query_key)
+            return attend(self.attended, query_key=query_key)
         return self.attended if self.summed is None or state.bias.any() else self.summed
 
 
@@ -250,7 +249,7 @@ def take_step(
     )
     query_key = view.query_key
     if query_key is not None:
-        query_key = step_attention(query_key, state.weights, gradient, batch.raw, config)
+        query_key = step_attention(query_key, state.weights, gradient, batch.attended, config)
     state = apply_step(
         source.kernel.simulator,
         state,
@@ -340,6 +339,4 @@ class PairSource:
         tokens = latents.flatten(1, 2).float()
         attended = self.kernel.attended_tokens(tokens, self.sigma, self.noise)
         weights = None if self.pair_weights is None else self.pair_weights[rows].view(shape)
-        raw = None if self.query_key is None else attended
-        complement = self.simulator.draw_complement(self.complement)
-        return Batch(attended, latents, complement, weights, raw=raw)
+        return Batch(attended, latents, self.simulator.draw_complement(self.complement), weights)

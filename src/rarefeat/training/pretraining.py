@@ -16,7 +16,6 @@ from rarefeat.model.arms import ARMS, PruningContext
 from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.contrastive import infonce_floor
 from rarefeat.model.device import any_or_gpu
-from rarefeat.model.encoder import QueryKey
 from rarefeat.model.neurons import alignment_metrics, minority_overlap
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.recorded_steps import log_spaced
@@ -52,8 +51,8 @@ class TrainedEncoder(NamedTuple):
     """Neurons at T1 and T2, NaN where not reached; none unless `training.history`."""
     loss: Float[Tensor, " S"]
     """InfoNCE of the last batch without a mask (nat); infinite if diverged."""
-    query_key: QueryKey | None = None
-    """W_Q and W_K, where they change."""
+    query_key: Float[Tensor, "S ..."] = torch.empty(0)
+    """W_Q and W_K, (S, 2, P, P), where they change; else no numbers."""
 
 
 ALWAYS = TrainedEncoder._fields[:-1]
@@ -116,12 +115,13 @@ class Trajectories:
             self.history[label] += neurons
         if step == self.config.T:
             loss = loss.masked_fill(state.diverged, torch.inf)
+            query_key = loss.new_empty(len(loss), 0) if view.query_key is None else view.query_key
             for label in changes:
                 metrics[label] |= {"T1": state.T1}
                 T2, ends = self.reached[label]
                 history = torch.cat(self.history[label], 1)
                 self.encoders[label] = TrainedEncoder(
-                    state.weights, state.bias, state.T1, T2, history, ends, loss, view.query_key
+                    state.weights, state.bias, state.T1, T2, history, ends, loss, query_key
                 )
 
     def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
@@ -191,7 +191,7 @@ def pretrain(
         for seed, value in zip(seeds, values.tolist(), strict=True)
     ]
     return {
-        arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder if tensor is not None))
+        arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
         for arm, encoder in encoders.items()
     }, trajectory
 
