@@ -7,6 +7,7 @@ import pytest
 
 from rarefeat.studies.imbalance.doc_tables import (
     DEVICE_METRICS,
+    compare_attention,
     compare_baselines,
     compare_devices,
     fates,
@@ -38,6 +39,15 @@ def test_baselines_are_paired_over_common_seeds():
     changes = {"dense": 0.0, "pruned_neuron": -0.1, "oversampled": 0.69, "reweighted": 0.1}
     assert rows["paired_difference"].to_dict() == pytest.approx(changes)
     assert rows["learned"].to_dict() == changes | dict.fromkeys(changes, 0) | {"oversampled": 3}
+
+
+def test_trained_attention_is_beside_fixed_and_beside_decay():
+    cosines = {"fixed": 0.6, "trained": 0.2, "trained_without_decay": 0.7, "decayed": 0.3}
+    table = compare_attention(*(grid(range(5), dense=cosine) for cosine in cosines.values()))
+    rows = table[(table["metric"] == "max_alignment") & (table["eps_min"] == 0.1)]
+    changes = rows.set_index(["beside", "way"])["paired_difference"]
+    assert changes["fixed"].to_dict() == pytest.approx({k: v - 0.6 for k, v in cosines.items()})
+    assert changes["decayed"].to_dict() == pytest.approx({"decayed": 0, "trained": -0.1})
 
 
 def test_devices_are_compared_seed_by_seed():

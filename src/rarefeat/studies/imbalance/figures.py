@@ -164,18 +164,22 @@ def finish_levels(
 def bias_name(study: Study) -> str:
     """Name the bias of a study and the length of its training."""
     bias = study.training.bias
-    growing = "" if bias.rule == "follow" else ", growing" if bias.rule == "grow" else bias.rule
-    return f"bias scale {bias.share:g}{growing}, {study.training.T:,} steps"
+    rule = {"follow": "", "grow": " growing,"}.get(bias.rule, f" {bias.rule},")
+    return f"bias scale {bias.share:g},{rule} {study.training.T:,} steps"
 
 
 def draw_other_bias(
-    axes: Iterable[tuple[Axes, str]], tables: Iterable[pd.DataFrame], biases: Mapping[str, Study]
+    axes: Iterable[tuple[Axes, str]],
+    grid: pd.DataFrame,
+    tables: Iterable[pd.DataFrame],
+    biases: Mapping[str, Study],
 ) -> dict[str, SeriesStyle]:
-    """Plot dense under another bias, at one noise level; return its entry of the legend."""
+    """Plot dense under another bias over the range of a grid; return its entry of the legend."""
     entries = {}
     for study, table in zip(biases.values(), tables, strict=True):
         level = table["nsr"].max()
-        rows = table[(table["arm"] == "dense") & (table["nsr"] == level)]
+        inside = table["eps_min"].isin(grid["eps_min"]) & (table["nsr"] == level)
+        rows = table[inside & (table["arm"] == "dense")]
         for ax, metric in axes:
             draw_metric(ax, rows, metric, {level: OTHER_BIAS}, series_column="nsr")
         entries[f"{bias_name(study)}, NSR = {level:.3g}"] = OTHER_BIAS
@@ -195,7 +199,7 @@ def alignment(tables: Tables, metric: str, biases: Mapping[str, Study] | None = 
     )
     upper, *lower = axes[:, 0]
     draw_metric(upper, grid[grid["arm"] == "dense"], metric, levels, series_column="nsr")
-    more = draw_other_bias([(upper, metric)], under, biases or {})
+    more = draw_other_bias([(upper, metric)], grid, under, biases or {})
     for ax, series in zip(lower, others, strict=True):
         draw_gains(ax, grid, series, metric, levels)
     label_metric(upper, grid, metric)
@@ -228,8 +232,9 @@ def quality(tables: Tables, metric: str, biases: Mapping[str, Study] | None = No
         for ax, series in zip(lower, others, strict=True):
             draw_gains(ax, grid, series, column, levels)
         upper.set_title(test_set_name(column))
-    uppers = [(ax, f"{metric}_{test}") for ax, test in zip(axes[0], TESTS, strict=True)]
-    more = draw_other_bias(uppers, under, biases or {})
+    # The range of the upper row would lose its trend beside the level under another bias.
+    besides = [(ax, f"{metric}_{test}") for ax, test in zip(axes[1], TESTS, strict=True)]
+    more = draw_other_bias(besides, grid, under, biases or {})
     setp(axes[1:, 1], ylabel="")
     setp(axes[-1], xlabel=EPS)
     set_x_margins(axes[0, 0], grid["eps_min"])
