@@ -188,8 +188,8 @@ def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[TrainedE
 
 
 def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, encoder) -> list[dict]:
-    """Probe one arm alone, given weights and bias of a training that has not diverged."""
-    encoders = {arm.label: (*encoder, torch.zeros(len(seeds)))} if encoder else {}
+    """Probe one arm alone, given weights and bias, and maybe W_Q and W_K, of a finite training."""
+    encoders = {arm.label: (*encoder[:2], torch.zeros(len(seeds)), *encoder[2:])} if encoder else {}
     return probe(study, simulator, data, training, [arm], sigma, seeds, latents, encoders)
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 from torch import Tensor
@@ -30,7 +30,6 @@ from rarefeat.api.arguments import (
     register_rules,
     to_list,
 )
-from rarefeat.api.deprecated import FormerNames
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
 from rarefeat.model.user_functions import REGISTERED
@@ -63,7 +62,7 @@ SESSION_CACHE: dict[str, TrainingRecord] = {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sweep(FormerNames):
+class Sweep:
     """The measurements of a sweep, those of the workflow to the last bit.
 
     Attributes
@@ -77,8 +76,6 @@ class Sweep(FormerNames):
         Keys of `train` that were given lists, beside eps_min, sigma, arm, seed and the keys of an
         arm. A mapping or a list among the values stands in its column as a text, `share=0.2`.
     """
-
-    former_names: ClassVar[Mapping[str, str]] = {"at": "select"}
 
     table: pd.DataFrame
     trajectories: pd.DataFrame
@@ -410,8 +407,13 @@ class SweepPlan:
             pretrain(*settings, trained, sigma, seeds, latents["train"]) if trained else ({}, [])
         )
         results = {
-            label: (encoder.weights, encoder.bias, encoder.loss)
-            for label, encoder in encoders.items()
+            label: (
+                one.weights,
+                one.bias,
+                one.loss,
+                *([one.query_key] if one.query_key.numel() else []),
+            )
+            for label, one in encoders.items()
         }
         axes = {**cell.values, "nsr": sigma**2 * study.data.d1, "simulator": study.simulator}
         rows = probe(*settings, arms, sigma, seeds, dict(latents), results)

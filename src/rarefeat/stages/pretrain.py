@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
-from rarefeat.training.pretraining import pretrain
+from rarefeat.training.pretraining import ALWAYS, pretrain
 from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.model import Arm, Data, Training
 from rarefeat.workflow.run.job_inputs import JobInputs
@@ -49,6 +49,7 @@ def stage(
                 f"{arm}/{field}": tensor
                 for arm, encoder in encoders.items()
                 for field, tensor in encoder._asdict().items()
+                if field in ALWAYS or tensor.numel()
             }
         )
         trajectory += rows

@@ -51,6 +51,12 @@ class TrainedEncoder(NamedTuple):
     """Neurons at T1 and T2, NaN where not reached; none unless `training.history`."""
     loss: Float[Tensor, " S"]
     """InfoNCE of the last batch without a mask (nat); infinite if diverged."""
+    query_key: Float[Tensor, "S ..."] = torch.empty(0)
+    """W_Q and W_K, (S, 2, P, P), where they change; else no numbers."""
+
+
+ALWAYS = TrainedEncoder._fields[:-1]
+"""Tensors that every encoder has."""
 
 
 class PruningArm:
@@ -109,12 +115,13 @@ class Trajectories:
             self.history[label] += neurons
         if step == self.config.T:
             loss = loss.masked_fill(state.diverged, torch.inf)
+            query_key = loss.new_empty(len(loss), 0) if view.query_key is None else view.query_key
             for label in changes:
                 metrics[label] |= {"T1": state.T1}
                 T2, ends = self.reached[label]
                 history = torch.cat(self.history[label], 1)
                 self.encoders[label] = TrainedEncoder(
-                    state.weights, state.bias, state.T1, T2, history, ends, loss
+                    state.weights, state.bias, state.T1, T2, history, ends, loss, query_key
                 )
 
     def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:

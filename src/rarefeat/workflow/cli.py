@@ -207,8 +207,5 @@ def predict(
     click.echo(" ".join(f"{name}={value:.4g}" for name, value in predicted._asdict().items()))
 
 
-main.command("predict-step", hidden=True, deprecated=True, params=predict.params)(predict.callback)
-
-
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ import pytest
 from rarefeat.studies.imbalance import GATE
 from rarefeat.studies.imbalance.doc_tables import (
     DEVICE_METRICS,
+    compare_attention,
     compare_changes,
     compare_devices,
     fates,
@@ -41,6 +42,15 @@ def test_changes_are_compared_seed_by_seed():
     assert table.loc[("as_trained", 0.1), counts].tolist() == [1, 4, 0, 0, 1]
     assert table.loc[("pruned", 0.5), counts].tolist() == [1, 4, 0, 0, 1]
     assert table.loc[("no_bias", 0.5), counts].tolist() == pytest.approx([2, 4, 2, 1, 1])
+
+
+def test_trained_attention_is_beside_fixed_and_beside_decay():
+    cosines = {"fixed": 0.6, "trained": 0.2, "trained_without_decay": 0.7, "decayed": 0.3}
+    table = compare_attention(*(grid(range(5), dense=cosine) for cosine in cosines.values()))
+    rows = table[(table["metric"] == "max_alignment") & (table["eps_min"] == 0.1)]
+    changes = rows.set_index(["beside", "way"])["paired_difference"]
+    assert changes["fixed"].to_dict() == pytest.approx({k: v - 0.6 for k, v in cosines.items()})
+    assert changes["decayed"].to_dict() == pytest.approx({"decayed": 0, "trained": -0.1})
 
 
 def test_devices_are_compared_seed_by_seed():

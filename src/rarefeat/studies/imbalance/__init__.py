@@ -2,7 +2,7 @@
 
 Every study is a chain of its own: data, training, probes and tables of a grid of frequencies, noise
 levels and arms. They repeat Figures 1 to 4 of imbalance_and_pruning on fresh seeds, without a bias,
-with the printed one, with balanced training, under the direct simulator (cross_check.py), and the
+with Wen and Li's, with balanced training, under the direct simulator (cross_check.py), and the
 heat map of liao_imbalanced_features (alignment_map.py). Claims are trends of the figures (claims.py).
 """
 
@@ -143,8 +143,9 @@ FIGURES_OF_GRID = (
     "figure3_cosine_similarity",
     "figure4_regression_mse",
 )
-PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
-"""Studies of one law and the same draws: the bias of the grid, the printed one by both rules."""
+BIASES = ("confirmation", "printed_follow", "printed_grow")
+"""Studies of one law and the same draws: the bias of the grid, and Wen and Li's, 5 times it, in
+proportion to the norm and growing."""
 GATE = {
     "as_trained": "as trained",
     "no_bias": "no bias:\nno gate",
@@ -155,7 +156,7 @@ GATE = {
     "longer": "four times the steps",
 }
 """What each study of config/gate.yaml changes, in words; `as_trained` has Algorithm 1 as an arm."""
-SHIPPED = ("paper", "direct", "neighbour", "without_bias", "heatmap", *PRINTED_BIAS, *GATE)
+SHIPPED = ("paper", "direct", "neighbour", "without_bias", "heatmap", *BIASES, *GATE)
 """Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
 SHOWN = (
     *("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
@@ -182,11 +183,11 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
             sections={"heatmap": studies["heatmap"]}, files={"encoders": PRETRAIN},
         )  # fmt: skip
     printed_bias = Figure(
-        tuple(f"{name}_grid" for name in PRINTED_BIAS),
+        tuple(f"{name}_grid" for name in BIASES),
         "What Figures 1 to 4 show of dense, on the balanced test set, under the bias of the grid"
-        " and under the printed one, in proportion to the norm or growing. See from which frequency"
+        " and under Wen and Li's, in proportion to the norm or growing. See from which frequency"
         " on each learns the rare feature, and what a linear head makes of the encoder.",
-        sections={"studies": {name: studies[name] for name in PRINTED_BIAS}},
+        sections={"studies": {name: studies[name] for name in BIASES}},
     )
     gate = Figure(
         tuple(f"{name}.gate_grid" for name in GATE),
@@ -211,13 +212,18 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
     return StudyOutputs(tables, figures, {"imbalance": page}, {"play": play})
 
 
+def claim_inputs(section: Imbalance) -> ClaimInputs:
+    """Return the studies of each bias, and those of a user, which has Figures 1 to 4, too."""
+    names = (*BIASES, *(name for name in section.studies if name not in SHIPPED))
+    regimes = {name: section.studies[name] for name in names}
+    return ClaimInputs(tuple(f"{name}_grid" for name in names), {"regimes": regimes})
+
+
 KIND = StudyKind(
     "imbalance",
     "Imbalance and pruning",
     Imbalance,
     build_outputs,
     inherits=SHARED_STUDY_KEYS,
-    claim_inputs=lambda section: ClaimInputs(
-        ("confirmation_grid",), {"confirmation": section.studies["confirmation"]}
-    ),
+    claim_inputs=claim_inputs,
 )

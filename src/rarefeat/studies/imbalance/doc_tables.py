@@ -1,12 +1,14 @@
 """Tables from which docs/studies/imbalance.md is filled in."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 from scipy.stats import binomtest
 
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
 from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.studies.experiment import means_by
-from rarefeat.studies.imbalance import GATE, PRINTED_BIAS
+from rarefeat.studies.imbalance import BIASES, GATE
 from rarefeat.studies.imbalance.alignment_map import heatmap
 from rarefeat.studies.imbalance.cross_check import by_metric
 
@@ -22,6 +24,8 @@ DEVICE_METRICS = ["learned", "max_alignment", "majority_alignment", "cosine_simi
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
          "at_highest", "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
 STUDIES = ("paper", "neighbour", "without_bias")
+ATTENTION = ("fixed", "trained", "trained_without_decay", "decayed")
+"""Studies of config/attention.yaml, without their prefix."""
 EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
 FIRST_STEP = 100
@@ -121,6 +125,34 @@ def compare_changes(*grids: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def compare_attention(*grids: pd.DataFrame) -> pd.DataFrame:
+    """Compare trained W_Q and W_K with fixed ones, and with ones that decay alone, by seed."""
+    ways = dict(zip(ATTENTION, grids, strict=True))
+    control = {way: ways[way] for way in ("decayed", "trained")}
+    parts = [compare_ways(some).assign(beside=next(iter(some))) for some in (ways, control)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def compare_ways(ways: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Compare the replicas of each way with the first way's at the same point and seed."""
+    first = next(iter(ways))
+    ways = {way: rows.set_index(["eps_min", "sigma", "seed"]) for way, rows in ways.items()}
+    common = set.intersection(*(set(rows.index) for rows in ways.values()))
+    rows = []
+    for way, replicas in ways.items():
+        replicas = replicas[replicas.index.isin(common)].sort_index()
+        for point, group in replicas.groupby(["eps_min", "sigma"]):
+            learned = int((group["max_alignment"] >= HALF_LEARNED).sum())
+            for metric in ("aligned_neurons", "max_alignment", "majority_alignment"):
+                change = group[metric] - ways[first].loc[group.index, metric]
+                mean, _, low, high, n = student_interval(change.to_numpy())
+                paired = mean, low, high
+                rows.append((*point, way, metric, group[metric].mean(), *paired, learned, n))
+    paired = ["paired_difference", "paired_ci_low", "paired_ci_high"]
+    keys = ["eps_min", "sigma", "way", "metric", "mean"]
+    return pd.DataFrame(rows, columns=[*keys, *paired, "learned", "n"])
+
+
 def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
     """Return what dense ends with under the bias of the grid and the printed one.
 
@@ -128,7 +160,7 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
     """
     sigma = max(set.intersection(*(set(grid["sigma"]) for grid in grids)))
     rows = []
-    for study, grid in zip(PRINTED_BIAS, grids, strict=True):
+    for study, grid in zip(BIASES, grids, strict=True):
         dense = grid[(grid["arm"] == "dense") & (grid["sigma"] == sigma)]
         dense = dense.assign(learned=(dense["max_alignment"] >= HALF_LEARNED).astype(float))
         for eps_min, replicas in dense.groupby("eps_min"):
@@ -174,6 +206,10 @@ TABLES = {
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
     "gate": (tuple(f"{name}.gate_grid" for name in GATE), compare_changes),
+    "trained_attention": (
+        tuple(f"attention_{way}_grid" for way in ATTENTION),
+        compare_attention,
+    ),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
-    "bias_levels": (tuple(f"{study}_grid" for study in PRINTED_BIAS), bias_levels),
+    "bias_levels": (tuple(f"{study}_grid" for study in BIASES), bias_levels),
 }

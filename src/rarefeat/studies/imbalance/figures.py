@@ -151,12 +151,21 @@ def draw_gains(ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: S
 def finish_levels(
     figure: Figure, axes: np.ndarray, grid: pd.DataFrame, levels: Styles, metric: str, **more: Any
 ) -> Figure:
-    """Finish a figure of a metric whose legend has noise levels, by sigma as in the config."""
+    """Finish a figure of a metric whose legend has noise levels: the NSR, as in the paper."""
     sigmas = grid.drop_duplicates("nsr").set_index("nsr")["sigma"]
-    entries = {rf"noise $\sigma$ = {sigmas[nsr]:.3g}": look for nsr, look in levels.items()}
+    entries = {
+        rf"NSR = {nsr:.3g} ($\sigma$ = {sigmas[nsr]:.3g})": look for nsr, look in levels.items()
+    }
     figure.align_ylabels()
     figure.suptitle(f"The {NOUNS[metric]} against frequency")
     return finish_figure(figure, axes.flat, entries | more, f"{INTERVALS}, {seeds_of(grid)}")
+
+
+def bias_name(study: Study) -> str:
+    """Name the bias of a study and the length of its training."""
+    bias = study.training.bias
+    rule = {"follow": "", "grow": " growing,"}.get(bias.rule, f" {bias.rule},")
+    return f"bias scale {bias.share:g},{rule} {study.training.T:,} steps"
 
 
 def alignment(tables: Tables, metric: str) -> Figure:
@@ -244,15 +253,9 @@ def gate(tables: Tables) -> Figure:
 
 
 def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
-    """Plot Figures 1 to 4 of dense under the bias of the grid and under the printed one."""
+    """Plot Figures 1 to 4 of dense under the bias of the grid and under Wen and Li's."""
     table = bias_levels(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
-    largest = max(study.training.bias.share for study in studies.values())
-    names = {}
-    for name in table["study"].unique():
-        bias = studies[name].training.bias
-        words = {"follow": "with the norm", "grow": "growing"}.get(bias.rule, bias.rule)
-        times = "" if bias.share == largest else f"{bias.share / largest:g} times the "
-        names[name] = f"{times}printed bias, {words}"
+    names = {name: bias_name(studies[name]) for name in table["study"].unique()}
     styles = dict(zip(names.values(), (STYLES[0], STYLES[4], STYLES[5]), strict=False))
     table = table.assign(series=table["study"].map(names))
     figure, axes = panels(2, 2, 5.2)
@@ -260,8 +263,7 @@ def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
         rows = table[table["metric"] == metric]
         draw_metric(ax, rows, metric, styles, value="value")
         label_metric(ax, rows, metric)
-    title = "The rare feature under the bias of the grid and the printed one"
-    figure.suptitle(title, fontsize="medium")
+    figure.suptitle("The rare feature under the bias of the grid and under Wen and Li's")
     return finish_figure(figure, axes.flat, styles, f"{INTERVALS}, {n_of(*table['n'])}")
 
 
