@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rarefeat.errors import RarefeatError
 from rarefeat.model import rooms
 from rarefeat.model.own_code import is_own, one_line_errors
-from rarefeat.workflow.config.model import Arm, Training
+from rarefeat.workflow.config.model import Training
 from rarefeat.workflow.run.cli_helpers import progress, progress_display
 
 
@@ -39,7 +39,7 @@ def train_apart(
 
     On a GPU, and where no process can be forked, all seeds are trained at once.
     """
-    if not own or rooms.is_inside():
+    if not own or rooms.ROOM:
         step = size or len(seeds)
         return [train(seeds[i : i + step], training) for i in range(0, len(seeds), step)]
     if training.device != "cpu" or not rooms.CAN_FORK:

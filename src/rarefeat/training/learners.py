@@ -1,8 +1,8 @@
 """Training of learners: S replicas at once, by autograd, or in closed form for the paper's.
 
 A step draws pairs and noise, computes the loss of every replica, has the optimiser step on its
-gradient, and applies the bias rule. Built-in replicas are one program, under `vmap`; with own code
-one is alone in its process (model/rooms.py), and is a plain module. Draws come from the streams of `pretrain`, so that
+gradient, and applies the bias rule. Replicas are one program, under `vmap`; a replica with own code
+is alone (model/rooms.py), and a plain module. Draws come from the streams of `pretrain`, so that
 learners share dictionary, pairs, noise and, where they have the paper's neurons, initial weights.
 Axes: S replicas, K positive pairs of a batch, n samples (2 K or 3 K of a batch), 2 views, L tokens,
 d1 coordinates of a token, m neurons, d features; an encoder may have another number of outputs.
@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Num, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from torch.utils._pytree import tree_map
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model import stream_names
@@ -29,8 +30,8 @@ from rarefeat.model.bias import BiasContext, make_bias_rule
 from rarefeat.model.contrastive import probabilities
 from rarefeat.model.encoder import attend
 from rarefeat.model.neurons import alignment_metrics
-from rarefeat.model.positive_pairs import PairSampler
 from rarefeat.model.own_code import one_line_errors
+from rarefeat.model.positive_pairs import PairSampler
 from rarefeat.model.randomness import (
     Generators,
     draw,
@@ -155,12 +156,16 @@ class TrainedLearners(NamedTuple):
 
     def embed(self, tokens: Float[Tensor, "S n L d1"]) -> Float[Tensor, "S n outputs"]:
         """Embed tokens, of each replica its own."""
-        if is_alone():
-            values = {name: value[0] for name, value in self.parameters.items()}
-            return functional_call(self.module, values, (tokens[0],))[None]
-        return vmap(lambda values, x: functional_call(self.module, values, (x,)))(
+        return each(lambda values, x: functional_call(self.module, values, (x,)))(
             self.parameters, tokens
         )
+
+
+def each(function: Callable) -> Callable:
+    """Return a function of all replicas, from one of a replica; one alone needs no `vmap`."""
+    if not is_alone():
+        return vmap(function)
+    return lambda *items: function(*tree_map(lambda value: value[0], items))[None]
 
 
 class Pairs(NamedTuple):
@@ -453,53 +458,6 @@ class NeuronMasks:
         self.previous_norms = norms
 
 
-class Replicas:
-    """Encoders of S replicas as one program; those of a replica alone are a plain module."""
-
-    def __init__(self, modules: list[nn.Module], loss: Callable, device: str) -> None:
-        self.loss, self.is_alone = loss, is_alone()
-        if self.is_alone:
-            self.module = modules[0].to(device)
-            self.values = dict(self.module.named_parameters())
-            self.buffers = dict(self.module.named_buffers())
-            return
-        stacked, self.buffers = stack_module_state([module.to(device) for module in modules])
-        self.module = copy.deepcopy(modules[0]).to("meta")
-        self.values = {name: value.detach().requires_grad_() for name, value in stacked.items()}
-
-    def value(self, name: str) -> Shaped[Tensor, "S ..."]:
-        """Return a parameter or buffer of all replicas."""
-        value = (self.values | self.buffers)[name].detach()
-        return value[None] if self.is_alone else value
-
-    def set_value(self, name: str, value: Shaped[Tensor, "S ..."]) -> None:
-        """Set a parameter."""
-        self.values[name].data = value[0] if self.is_alone else value
-
-    def gradient(self, name: str) -> Shaped[Tensor, "S ..."] | None:
-        """Return the gradient of a parameter."""
-        gradient = self.values[name].grad
-        return gradient[None] if self.is_alone and gradient is not None else gradient
-
-    def embed(self, tokens: Tensor, masked: dict[str, Tensor]) -> Tensor:
-        """Embed tokens, of each replica its own, with some parameters masked."""
-        if self.is_alone:
-            values = {name: value[0] for name, value in masked.items()}
-            x = tokens[0]
-            return (functional_call(self.module, values, (x,)) if values else self.module(x))[None]
-        state = self.values | self.buffers | masked
-        return vmap(lambda s, x: functional_call(self.module, s, (x,)))(state, tokens)
-
-    def losses(self, tokens: Tensor, features: Tensor, masked: dict[str, Tensor]) -> Tensor:
-        """Compute the loss of each replica."""
-        if self.is_alone:
-            return self.loss(self.embed(tokens, masked)[0], features[0])[None]
-        state = self.values | self.buffers | masked
-        return vmap(lambda s, x, y: self.loss(functional_call(self.module, s, (x,)), y))(
-            state, tokens, features
-        )
-
-
 def train_by_autograd(
     namespace: str,
     source: DataLawSource,
@@ -520,8 +478,14 @@ def train_by_autograd(
     thresholds = getattr(modules[0], "thresholds", "")
     loss = make_loss(learner, data, training)
     aside(lambda: check_choices(learner, modules[0], loss, source, arm))
-    replicas = Replicas(modules, loss, device)
-    values = replicas.values
+    modules = [module.to(device) for module in modules]
+    if alone := is_alone():
+        module, values = modules[0], dict(modules[0].named_parameters())
+        buffers = {name: value[None] for name, value in module.named_buffers()}
+    else:
+        stacked, buffers = stack_module_state(modules)
+        module = copy.deepcopy(modules[0]).to("meta")
+        values = {name: value.detach().requires_grad_() for name, value in stacked.items()}
     if thresholds and training.bias.rule in ("follow", "grow"):
         values[thresholds].requires_grad_(False)
     optimiser = bind_part("optimiser", learner, data, training)(
@@ -535,26 +499,34 @@ def train_by_autograd(
         dictionary = dictionary.to(values[neurons].dtype)
     T1, trajectory = torch.full((len(seeds),), -1, device=device), []
     weights = bias = None
+
+    def stack(value: Tensor) -> Tensor:
+        return value[None] if alone else value
+
+    def embed(state: dict[str, Tensor], tokens: Tensor) -> Tensor:
+        return functional_call(module, state, (tokens,))
+
     steps, pairs_of_steps = range(training.T + 1), source.training_pairs(eps_min)
     for step in progress(steps, training.T + 1, label):
         if step >= arm.onset:
-            mark(*map(replicas.value, values))
-        pairs, masked = next(pairs_of_steps), {}
+            mark(*map(stack, values.values()))
+        pairs = next(pairs_of_steps)
         tokens = source.sample_tokens(pairs, noise)
+        state = {name: stack(value) for name, value in values.items()} | buffers
         if neurons:
-            weights = replicas.value(neurons).clone()
-            bias = replicas.value(thresholds).clone() if thresholds else weights.new_zeros(1)
+            weights = state[neurons].detach().clone()
+            bias = state[thresholds].detach().clone() if thresholds else weights.new_zeros(1)
             bias = bias.expand(weights.shape[:2])
         if masks:
             with torch.no_grad():
-                dense = replicas.embed(tokens, masked)
+                dense = each(embed)(state, tokens)
             # Rules see single precision, whatever that of the encoder.
             mask = masks(step, weights.float(), bias.float(), tokens, dense.float())
             if mask is not None:
                 # Straight through: the loss sees the mask, and the gradient reaches every weight.
-                masked[neurons] = values[neurons] - weights.masked_fill(~mask, 0.0)
+                state[neurons] = state[neurons] - weights.masked_fill(~mask, 0.0)
         with one_line_errors(f"{learner.label}: step {step}"):
-            losses = replicas.losses(tokens, pairs.features, masked)
+            losses = each(lambda s, x, y: loss(embed(s, x), y))(state, tokens, pairs.features)
         if step in recorded_steps:
             metrics = {"loss": losses.detach()}
             if neurons:
@@ -572,17 +544,19 @@ def train_by_autograd(
             losses.sum().backward()
             optimiser.step()
         if neurons:
-            new_weights = replicas.value(neurons)
+            new_weights = stack(values[neurons].detach())
             T1 = end_stage_one(T1, new_weights, dictionary, training.bias.T1, step + 1)
             if thresholds:
                 norms = new_weights.norm(dim=-1)
-                gradient = partial(replicas.gradient, thresholds)
-                context = BiasContext(bias, weights, norms, T1, step + 1, gradient)
-                replicas.set_value(thresholds, bias_rule(context))
-    final = {name: replicas.value(name).cpu() for name in values | replicas.buffers}
+                threshold = values[thresholds]
+                context = BiasContext(
+                    bias, weights, norms, T1, step + 1, lambda old=threshold: stack(old.grad)
+                )
+                threshold.data = bias_rule(context).view_as(threshold)
+    state = {name: stack(value) for name, value in values.items()} | buffers
     return TrainedLearners(
-        replicas.module,
-        final,
+        module,
+        {name: value.detach().cpu() for name, value in state.items()},
         neurons,
         dictionary.cpu(),
         T1.cpu(),
