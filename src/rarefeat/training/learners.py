@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Bool, Float, Int, Num, Shaped
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
-from torch.utils._pytree import tree_map
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model import stream_names
@@ -165,7 +164,13 @@ def each(function: Callable) -> Callable:
     """Return a function of all replicas, from one of a replica; one alone needs no `vmap`."""
     if not is_alone():
         return vmap(function)
-    return lambda *items: function(*tree_map(lambda value: value[0], items))[None]
+
+    def first(item: Any) -> Any:
+        return (
+            {name: value[0] for name, value in item.items()} if isinstance(item, dict) else item[0]
+        )
+
+    return lambda *items: function(*map(first, items))[None]
 
 
 class Pairs(NamedTuple):
@@ -504,7 +509,7 @@ def train_by_autograd(
         return value[None] if alone else value
 
     def embed(state: dict[str, Tensor], tokens: Tensor) -> Tensor:
-        return functional_call(module, state, (tokens,))
+        return functional_call(module, state, (tokens,)) if state else module(tokens)
 
     steps, pairs_of_steps = range(training.T + 1), source.training_pairs(eps_min)
     for step in progress(steps, training.T + 1, label):
@@ -512,10 +517,12 @@ def train_by_autograd(
             mark(*map(stack, values.values()))
         pairs = next(pairs_of_steps)
         tokens = source.sample_tokens(pairs, noise)
-        state = {name: stack(value) for name, value in values.items()} | buffers
+        state = {} if alone else values | buffers
         if neurons:
-            weights = state[neurons].detach().clone()
-            bias = state[thresholds].detach().clone() if thresholds else weights.new_zeros(1)
+            weights = stack(values[neurons].detach()).clone()
+            bias = weights.new_zeros(1)
+            if thresholds:
+                bias = stack(values[thresholds].detach()).clone()
             bias = bias.expand(weights.shape[:2])
         if masks:
             with torch.no_grad():
@@ -524,7 +531,7 @@ def train_by_autograd(
             mask = masks(step, weights.float(), bias.float(), tokens, dense.float())
             if mask is not None:
                 # Straight through: the loss sees the mask, and the gradient reaches every weight.
-                state[neurons] = state[neurons] - weights.masked_fill(~mask, 0.0)
+                state[neurons] = stack(values[neurons]) - weights.masked_fill(~mask, 0.0)
         with one_line_errors(f"{learner.label}: step {step}"):
             losses = each(lambda s, x, y: loss(embed(s, x), y))(state, tokens, pairs.features)
         if step in recorded_steps:
