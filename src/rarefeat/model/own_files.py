@@ -80,7 +80,7 @@ def belongs_to_user(path: str, folders: tuple[str, ...]) -> bool:
     works = [os.path.join(folder, "") for folder in folders]
     is_device = path.startswith("/dev/") and not path.startswith("/dev/shm/")
     # A working directory may lie below a prefix, as /usr/local/work does.
-    return not (path.startswith(INSTALLED) or is_device) and all(
+    return not (os.path.join(path, "").startswith(INSTALLED) or is_device) and all(
         any(work.startswith(root) and path.startswith(work) for work in works)
         for root in (os.path.join(root, "") for root in roots)
         if path.startswith(root)
@@ -91,7 +91,9 @@ def user_modules() -> list[str]:
     """List the imported modules that are the user's; the running script is not."""
     names = []
     for name, module in [*sys.modules.items()]:
-        path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
+        # The paths of a namespace look for its parent, which may be forgotten.
+        paths = getattr(module, "__path__", ())
+        path = getattr(module, "__file__", None) or next(iter(getattr(paths, "_path", paths)), "")
         # A few modules of torch say a relative path.
         if os.path.isabs(str(path)) and is_user_file(path) and name != "__main__":
             names.append(name)
@@ -115,9 +117,7 @@ def note(event: str, arguments: tuple) -> None:
             return
     elif event == "ctypes.dlopen" and (name is None or not is_user_file(os.fsdecode(name))):
         return  # a library of Python or of a package reads nothing by being loaded
-    elif event.startswith("os.") and sys._getframe(1).f_code.co_filename.startswith("<frozen"):
-        return  # Python's own importing lists folders
-    if not is_users_call():
+    if not is_users_call(event in ("os.listdir", "os.scandir")):
         return
     if event in OPAQUE:
         NOTED[-1].opaque.add(event)
@@ -128,16 +128,18 @@ def note(event: str, arguments: tuple) -> None:
             NOTED[-1].opened.add(Path(path))
 
 
-def is_users_call() -> bool:
+def is_users_call(is_listing: bool) -> bool:
     """Return whether the user's code calls: a file of theirs is on the stack, or another thread.
 
     What an installed package opens while it is first imported does not count, since it depends on
-    earlier imports; nor does what stands outside of the room.
+    earlier imports; nor that importing lists folders; nor what stands outside of the room.
     """
     frame = sys._getframe(2)
     while frame:
         file, function = frame.f_code.co_filename, frame.f_code.co_name
         if function == "occupy" and file.startswith(PACKAGE):
+            return False
+        if is_listing and file.startswith("<frozen importlib"):
             return False
         # Python's own importing, and texts that are executed, are of no file.
         if not file.startswith("<"):
@@ -162,7 +164,7 @@ def import_module(name: str) -> None:
     except Exception as error:
         line = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         raise RarefeatError(f"{path} cannot be imported: {line}") from error
-    if module.__spec__.origin != str(path):
+    if module.__spec__.origin != str(path) or name in sys.stdlib_module_names:
         raise RarefeatError(f"{path}: another module is called {name}, too; rename it")
 
 
