@@ -10,10 +10,11 @@ from rarefeat.stages.synthesise import synthesise
 from rarefeat.training.choices import BUILT_IN
 from rarefeat.training.data_laws import DATA_LAWS
 from rarefeat.training.encoders import ENCODERS
-from rarefeat.training.learners import Learner, train_learners
+from rarefeat.training.learners import Learner
 from rarefeat.training.losses import LOSSES
 from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.pretraining import pretrain
+from rarefeat.training.readout import learn
 from rarefeat.workflow.config.model import Arm, Views
 
 BY_AUTOGRAD = {"optimiser_options": {"momentum": 0.0}}
@@ -24,7 +25,7 @@ def run(settings, learner, arm=None, seeds=(3, 4), eps_min=0.5, **training):
     data, base = settings
     base = base.model_copy(update=training)
     arm = arm or Arm(arm="dense")
-    return train_learners("test", learner, data, base, arm, 0.1, eps_min, list(seeds))
+    return learn("test", learner, data, base, arm, 0.1, eps_min, list(seeds)).learners
 
 
 def test_names_of_choices_are_the_built_in_ones():

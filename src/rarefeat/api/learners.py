@@ -1,8 +1,8 @@
 """Learners of one's own from Python: trained here, or fed by one's own loop."""
 
-import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import pandas as pd
@@ -26,18 +26,9 @@ from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
 from rarefeat.statistics import student_interval
 from rarefeat.training.choices import Choice, choice_name
-from rarefeat.training.learners import (
-    KINDS,
-    DataLawSource,
-    Learner,
-    TrainedLearners,
-    bind_part,
-    build_modules,
-    untrained_learners,
-)
-from rarefeat.training.learners import train_learners as train_replicas
+from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules
 from rarefeat.training.optimisers import OPTIMISERS
-from rarefeat.training.readout import measure_learners
+from rarefeat.training.readout import embed_alone, learn
 from rarefeat.training.streams import PairStream
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.config.study import Study
@@ -86,6 +77,7 @@ class Learners:
     data: Data = field(repr=False)
     training: Training = field(repr=False)
     replicas: TrainedLearners = field(repr=False)
+    draws: str = field(repr=False)
 
     @entry_point
     def __call__(self, tokens: Tensor) -> Tensor:
@@ -97,6 +89,9 @@ class Learners:
             )
         if tokens.dim() == 3:
             tokens = tokens.expand(len(self.seeds), *tokens.shape)
+        if self.replicas.module is None:
+            settings = self.draws, self.learner, self.data, self.training
+            return embed_alone(*settings, self.parameters, self.seeds, tokens)
         with torch.no_grad():
             return self.replicas.embed(tokens)
 
@@ -132,9 +127,18 @@ class Learners:
         if seed not in self.seeds:
             raise RarefeatError(f"learners: seed: must be one of {self.seeds}, got {seed!r}")
         place = self.seeds.index(seed)
-        module = copy.deepcopy(self.replicas.module).to_empty(device="cpu")
+        settings = self.learner, self.draws, self.data, self.training
+        (module,) = build_modules(*settings, [seed])
         module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
-        return module.eval()
+        tokens = torch.randn(len(self.seeds), 6, self.data.L, self.data.d1)
+        with torch.no_grad():
+            if not torch.allclose(module(tokens[place]), self(tokens)[place], 1e-3, 1e-5):
+                name = choice_name(self.learner.encoder)
+                raise RarefeatError(
+                    f"learners: module: {name} is built otherwise here than where it was trained;"
+                    " it must depend on its parameters and buffers alone"
+                )
+        return module
 
 
 def build_learner_study(
@@ -161,8 +165,8 @@ def check_effect(
     caller: str,
     changes: Mapping[str, Any],
     learner: Learner,
-    given: Mapping[str, Mapping[str, Any]],
     arm: ArmArgument,
+    filled: Mapping[str, Mapping[str, Any]],
     module: torch.nn.Module,
 ) -> None:
     """Raise RarefeatError for a change that no part of a learner reads."""
@@ -172,7 +176,8 @@ def check_effect(
     names = {"lambda": "weight_decay"}
     for key, kind in readers.items():
         asked = key in changes or f"{key}_" in changes
-        if asked and names.get(key, key) not in given[kind]:
+        name, options = names.get(key, key), getattr(learner, KINDS[kind][0])
+        if asked and name not in filled[kind] and name not in options:
             choice = choice_name(getattr(learner, kind))
             raise RarefeatError(f"{caller}: {key}: has no effect: the {kind} {choice} takes none")
     if "bias" in changes and not getattr(module, "thresholds", ""):
@@ -284,21 +289,16 @@ def train_learners(
     (only,), (point,) = chosen.arms, chosen.cells()
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     settings = learner, chosen.data, chosen.training
-    given = {kind: dict(bind_part(kind, *settings).keywords) for kind in KINDS}
-    (module,) = build_modules(learner, chosen.draws, chosen.data, chosen.training, replicas[:1])
-    check_effect(caller, changes, learner, given, arm, module)
+    check = partial(check_effect, caller, changes, learner, arm)
     with progress_display(bool(progress)):
-        result = train_replicas(chosen.draws, *settings, only, sigma, eps_min, replicas)
-    on_cpu = chosen.training.model_copy(update={"device": "cpu"})
-    source = DataLawSource(chosen.draws, learner, chosen.data, on_cpu, sigma, replicas)
+        result, rows, filled = learn(
+            chosen.draws, *settings, only, sigma, eps_min, replicas,
+            check=check, with_untrained=True,
+        )  # fmt: skip
     d, n_rare = chosen.data.d, len(chosen.data.minority)
-    before = untrained_learners(chosen.draws, learner, source)
-    untrained = pd.DataFrame(measure_learners(before, chosen.draws, learner, source))
-    table = pd.DataFrame(measure_learners(result, chosen.draws, learner, source)).assign(
-        r2_untrained=untrained["r2"],
-        cosine_untrained=untrained["cosine"],
-        given="; ".join(f"{kind}: {values}" for kind, values in given.items() if values),
-    )
+    given = {kind: filled[kind] | getattr(learner, name) for kind, (name, _) in KINDS.items()}
+    told = "; ".join(f"{kind}: {values}" for kind, values in given.items() if values)
+    table = pd.DataFrame(rows).assign(given=told)
     return Learners(
         table,
         pd.DataFrame(result.trajectory),
@@ -309,6 +309,7 @@ def train_learners(
         given,
         *settings,
         result,
+        chosen.draws,
     )
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from rarefeat.errors import RarefeatError
-from rarefeat.model.user_functions import USER_FUNCTION_RE, load_function
+from rarefeat.model.own_code import OWN_NAME_RE, OwnCallable, own_name
 from rarefeat.workflow.config.names import suggest
 
 Choice = str | Callable[..., Any]
@@ -52,17 +52,15 @@ def check_option_names(kind: str, choice: str, options: Mapping[str, Any]) -> No
 
 def choice_name(choice: Choice) -> str:
     """Return the name of a choice in messages and tables."""
-    return choice if isinstance(choice, str) else getattr(choice, "__name__", repr(choice))
+    return own_name(choice)
 
 
 def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> Callable:
-    """Return the function or class that a choice names."""
-    if callable(choice):
-        return choice
-    if choice in built_in:
+    """Return the function or class that a choice names; own code as an `OwnCallable`."""
+    if isinstance(choice, str) and choice in built_in:
         return built_in[choice]
-    if isinstance(choice, str) and USER_FUNCTION_RE.fullmatch(choice):
-        return load_function(choice)
+    if callable(choice) or (isinstance(choice, str) and OWN_NAME_RE.fullmatch(choice)):
+        return OwnCallable(kind, choice)
     hint = suggest(choice, built_in) if isinstance(choice, str) else ""
     raise RarefeatError(
         f"{kind}: must be one of {', '.join(built_in)}, or MODULE:NAME of your own,"
@@ -75,7 +73,6 @@ def bind_options(
     function: Callable,
     options: Mapping[str, Any],
     available: Mapping[str, Any],
-    is_own: bool,
 ) -> partial:
     """Return a function with its options, and with those available values that it names.
 
@@ -88,6 +85,7 @@ def bind_options(
             f"{kind}: {choice_name(function)} has no option {unknown[0]}"
             f"{suggest(unknown[0], parameters)}; it has {', '.join(parameters)}"
         )
+    is_own = isinstance(function, OwnCallable)
     keeps = [name for name, item in parameters.items() if is_own and item.default is not item.empty]
     values = {
         name: value

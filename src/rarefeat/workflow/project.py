@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, create
 from rarefeat.claims.declarations import ClaimSet, load_claims
 from rarefeat.errors import RarefeatError
 from rarefeat.images.input_hashes import check_lists, image_hashes, list_hashes
-from rarefeat.model import user_modules
+from rarefeat.model import own_files
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.config.names import (
@@ -702,7 +702,7 @@ def parse(raw: dict, *folders: Path, files: Sequence[Path] = ()) -> Project:
 
 def build(merged: dict, raw: dict, *only: str) -> Project:
     """Return the project of a merged config, or of some kinds; errors name the keys of `raw`."""
-    user_modules.FOLDERS[:] = merged.get("own_folders", ())
+    own_files.FOLDERS[:] = merged.get("own_folders", ())
     of_kinds = {name: load_kind(name) for name in only} or kinds()
     top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
     shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from rarefeat.errors import RarefeatError
-from rarefeat.model import user_functions
+from rarefeat.model import own_code
 from rarefeat.model.arms import ARMS, ArmSpec
 from rarefeat.model.pruning import n_pruned
 from rarefeat.workflow.config.names import shorten_repr, suggest
@@ -21,7 +21,7 @@ def one_of(names: Collection[str]) -> Any:
     """Return a type: one of these names, or a user's MODULE:FUNCTION."""
 
     def checked(name: str) -> str:
-        if name not in names and (why := user_functions.explain_missing(name)):
+        if name not in names and (why := own_code.explain_missing(name)):
             if ":" in name:
                 raise ValueError(f"{shorten_repr(name)}: {why}")
             meant = suggest(name, names)
