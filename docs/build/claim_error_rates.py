@@ -29,6 +29,15 @@ LAWS: dict[str, tuple[str, float, Law]] = {
     "log-normal, spread 1": (
         "number", np.exp(1 / 2), lambda rng, shape: np.exp(rng.normal(size=shape)),
     ),
+    "error on 1,000 test samples, 0.2 %": (
+        "share", 0.002, lambda rng, shape: rng.binomial(1000, 0.002, shape) / 1000,
+    ),
+    "0.2 in 90 % of seeds, about 0.9 in the others": (
+        "share", 0.27,
+        lambda rng, shape: (
+            np.where(rng.random(shape) < 0.9, 0.2, 0.9) + 0.02 * rng.normal(size=shape)
+        ),
+    ),
     "share near 0": ("share", 0.05, lambda rng, shape: rng.beta(1.0, 19.0, shape)),
     "share that is 0 in 95 % of seeds, else 1": (
         "share", 0.05, lambda rng, shape: (rng.random(shape) < 0.05).astype(float),

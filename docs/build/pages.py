@@ -26,6 +26,7 @@ from formatting import (
     select_rows,
     single_row,
 )
+from mask_comparisons import compare_masks, count_masks
 from published_claims import all_claims, published_claims
 from published_tables import table_reductions
 from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
@@ -111,6 +112,8 @@ def template_environment(
         interval,
         anchor,
         seeds_of,
+        compare_masks,
+        count_masks,
     )
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
