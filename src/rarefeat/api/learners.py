@@ -216,11 +216,12 @@ def train_learners(
     progress: bool = True,
     **changes: Any,
 ) -> Learners:
-    """Train a learner of your own choice, all seeds at once, and measure it.
+    """Train a learner of your own choice and measure it.
 
     Where all four choices are the paper's, it trains in closed form, with the numbers of
     `rarefeat.train(simulator="direct")`; anything else goes through autograd. Replicas of one seed
-    share features, pairs and noise, whatever learns them.
+    share features, pairs and noise, whatever learns them. Seeds of built-in parts train at once;
+    with code of your own each trains alone, in a process of its own (docs/own_code.md).
 
     Parameters
     ----------

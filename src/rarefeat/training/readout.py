@@ -124,13 +124,21 @@ def embed_alone(
     """Embed tokens by encoders of own code, which are built anew with their parameters."""
 
     def run(some: list[int], training: Training) -> Tensor:
-        (place,) = map(seeds.index, some)
-        (module,) = build_modules(learner, namespace, data, training, some)
-        values = {name: value[place] for name, value in parameters.items()}
+        modules = build_modules(learner, namespace, data, training, some)
+        places = map(seeds.index, some)
         with torch.no_grad():
-            return functional_call(module, values, (tokens[place],))
+            return torch.stack(
+                [
+                    functional_call(
+                        module,
+                        {name: value[place] for name, value in parameters.items()},
+                        (tokens[place],),
+                    )
+                    for module, place in zip(modules, places, strict=True)
+                ]
+            )
 
-    return torch.stack(train_apart(run, namespace, seeds, training, own_parts(learner)))
+    return torch.cat(train_apart(run, namespace, seeds, training, own_parts(learner)))
 
 
 def ridge_r2(
