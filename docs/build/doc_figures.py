@@ -12,10 +12,8 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from claims_forest import COLOURS, claims_forest, svg
-from explorer import SIGMA
 from figures_from_published import iter_figures
 from formatting import interval, records, select_rows
 from published_claims import published_claims
@@ -24,10 +22,11 @@ from rarefeat.claims.verdict import WORDS
 from rarefeat.figures.labels import EPS, arm_name, n_of
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.save import png_bytes
-from rarefeat.figures.style import GREY, MASKED, RARE, STYLES, SeriesStyle, project_style
+from rarefeat.figures.style import GREY, MASKED, STYLES, SeriesStyle, project_style
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
 from rarefeat.studies.fate.figures import fate_draws
+from rarefeat.studies.imbalance.figures import gate
 from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
@@ -91,25 +90,6 @@ def score_heatmap(tables: PublishedTables) -> Figure:
             ylabel="",
         )
     figure.suptitle("How well each rule finds the neurons of the rare feature")
-    return figure
-
-
-def learned_by_frequency(tables: PublishedTables) -> Figure:
-    """Draw the share of runs that learn the rare feature against its relative frequency."""
-    shares = select_rows(tables["confirmation_fates"], sigma=SIGMA, fate="learned")
-    shares = shares.sort_values("eps_min")
-    figure, ((panel,),) = panels(height=2.3)
-    panel.fill_between(
-        shares["eps_min"], shares["ci_low"], shares["ci_high"], color=RARE, alpha=0.2, lw=0
-    )
-    panel.plot(shares["eps_min"], shares["share"], color=RARE, marker="o")
-    panel.set(
-        xlabel="how often the rare feature is seen, relative to the others",
-        ylabel="runs that learn it",
-        ylim=(-0.03, 1.03),
-        title="Runs that learn the rare feature",
-    )
-    panel.yaxis.set_major_formatter(PercentFormatter(1))
     return figure
 
 
@@ -254,7 +234,7 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
     ),
     "verdicts.svg": ((), verdict_mosaic),
     "claims_forest.svg": ((), claims_forest),
-    "learned_by_frequency.png": (("confirmation_fates",), learned_by_frequency),
+    "gate.png": (("gate",), lambda tables: gate({"gate": tables["gate"]})),
     "fate_draws.png": (
         ("fate_mechanism",),
         lambda tables: fate_draws(tables["fate_mechanism"]),

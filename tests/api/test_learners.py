@@ -28,6 +28,14 @@ def test_train_learners_equals_train_of_the_paper():
     torch.testing.assert_close(torch.tensor(cosines), encoder.cosines.amax(0).double())
 
 
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_learners_train_where_gradients_are_switched_off(off):
+    with off():
+        learners = rarefeat.train_learners(loss="vicreg", seeds=[1], **SMALL)
+    trained = rarefeat.train_learners(loss="vicreg", seeds=[1], **SMALL)
+    assert learners.table.equals(trained.table)
+
+
 def test_train_learners_takes_functions_and_options():
     learners = rarefeat.train_learners(
         loss=square, encoder="mlp", data_law="correlated", optimiser="adam",

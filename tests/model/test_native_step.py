@@ -1,5 +1,8 @@
 """The native training step, held to the torch step."""
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -239,6 +242,23 @@ def test_cache_folder_is_temporary_for_read_only_environments(tmp_path, monkeypa
     assert folder == native_numerics.cache_folder()
     monkeypatch.setattr(native_numerics, "JITTERS", (1e-3,))
     assert native_numerics.cache_folder() != folder
+
+
+def test_compiled_code_in_a_users_folder_is_named_by_the_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(native_numerics, "USER_FOLDER", str(tmp_path / "cache/mine"))
+    folder = native_numerics.cache_folder()
+    assert folder.startswith(str(tmp_path / "cache/mine/rarefeat-native-"))
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    assert native_numerics.cache_folder() != folder
+
+
+def test_a_switched_off_compiler_is_one_line():
+    code = "import rarefeat; rarefeat.train(T=5, N=256, d1=40, K=32, progress=False)"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert "RarefeatError: NUMBA_DISABLE_JIT is set" in done.stderr
 
 
 def test_a_native_kernel_of_the_direct_simulator_is_refused():

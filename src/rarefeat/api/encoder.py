@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import pandas as pd
 import torch
@@ -24,7 +24,6 @@ from rarefeat.api.arguments import (
     find_arm,
     register_rules,
 )
-from rarefeat.api.deprecated import FormerNames
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
 from rarefeat.model.encoder import attend, embed, pre_activations
@@ -36,7 +35,7 @@ from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.training.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.pretraining import ALWAYS, pretrain
 from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.cells import cell as make_cell
 from rarefeat.workflow.config.model import Arm, Bias, Data, Training
@@ -72,7 +71,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoder(FormerNames):
+class Encoder:
     """A trained encoder of one seed, with the config that it was trained with.
 
     It maps a sample X of L tokens to an embedding f(X) in R^m. After attention, the activation of
@@ -115,13 +114,6 @@ class Encoder(FormerNames):
     imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1,
     eq. (61) for T2.
     """
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "batch": "sample_pairs",
-        "course": "neuron_history",
-        "ends": "milestones",
-        "rare": "rare_features",
-    }
 
     weights: Tensor = field(repr=False)
     bias: Tensor = field(repr=False)
@@ -332,7 +324,7 @@ class Encoder(FormerNames):
         if Path(check_type("save", "path", path, str, Path)).is_dir():
             raise RarefeatError(f"save: path: must be a file, got {shorten_repr(str(path))}")
         metrics = list(dict.fromkeys(self.trajectory["metric"]))
-        names = (*TrainedEncoder._fields, "dictionary")
+        names = (*ALWAYS, "dictionary")
         tensors = {name: torch.as_tensor(getattr(self, FIELDS.get(name, name))) for name in names}
         columns = {**self.trajectory, "metric": self.trajectory["metric"].map(metrics.index)}
         tensors |= {
@@ -386,8 +378,11 @@ def load(path: str | Path) -> Encoder:
     if not origin or set(origin) != {*SAVED, "metrics"}:
         problem = "holds no saved encoder" if path.is_file() else "does not exist"
         raise RarefeatError(f"load: {path} {problem}; load_encoder reads those of the workflow")
-    names = (*TrainedEncoder._fields, "dictionary", "step", "metric", "value")
-    values: dict[str, Any] = dict(zip(names, read_tensors(path, *names), strict=True))
+    names = (*ALWAYS, "dictionary", "step", "metric", "value")
+    try:
+        values: dict[str, Any] = dict(zip(names, read_tensors(path, *names), strict=True))
+    except sealed_files.DamagedFileError as error:
+        raise RarefeatError(f"load: {path} is damaged; save the encoder again") from error
     rows = pd.DataFrame({name: values.pop(name).numpy() for name in ("step", "metric", "value")})
     rows["metric"] = rows["metric"].map(dict(enumerate(origin.pop("metrics"))))
     values |= {"T1": int(values["T1"]), "T2": int(values["T2"]), "loss": float(values["loss"])}
@@ -490,7 +485,7 @@ def train(
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
     trained = PRETRAIN.config_of(chosen, point) or {}
     job = make_job(PRETRAIN.function, (), trained, chosen.draws, point, f"{seed}-{seed}")
-    tensors = [tensor[0] for tensor in encoders[only.label]]
+    tensors = [getattr(encoders[only.label], name)[0] for name in ALWAYS]
     return build_encoder(tensors, job, only, seed, pd.DataFrame(rows))
 
 
@@ -587,7 +582,7 @@ def load_encoder(
     )
     only = find_arm(caller, job.config_section("arms", list[Arm]), study, arm)
     row = job.seed_list.index(seed)
-    names = [f"{only.label}/{name}" for name in TrainedEncoder._fields]
+    names = [f"{only.label}/{name}" for name in ALWAYS]
     expected = job.model_dump(include={"study", "cell", "seeds", "config", "code"})
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = sealed_files.read_table(trajectories, expected).to_pandas()

@@ -1,8 +1,8 @@
 """Learners of one's own from Python: trained here, or fed by one's own loop."""
 
-import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import pandas as pd
@@ -25,19 +25,11 @@ from rarefeat.api.entry_points import entry_point
 from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
 from rarefeat.statistics import student_interval
+from rarefeat.training.border import train_apart
 from rarefeat.training.choices import Choice, choice_name
-from rarefeat.training.learners import (
-    KINDS,
-    DataLawSource,
-    Learner,
-    TrainedLearners,
-    bind_part,
-    build_modules,
-    untrained_learners,
-)
-from rarefeat.training.learners import train_learners as train_replicas
+from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules, own_parts
 from rarefeat.training.optimisers import OPTIMISERS
-from rarefeat.training.readout import measure_learners
+from rarefeat.training.readout import learn
 from rarefeat.training.streams import PairStream
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.config.study import Study
@@ -86,6 +78,7 @@ class Learners:
     data: Data = field(repr=False)
     training: Training = field(repr=False)
     replicas: TrainedLearners = field(repr=False)
+    draws: str = field(repr=False)
 
     @entry_point
     def __call__(self, tokens: Tensor) -> Tensor:
@@ -97,8 +90,24 @@ class Learners:
             )
         if tokens.dim() == 3:
             tokens = tokens.expand(len(self.seeds), *tokens.shape)
-        with torch.no_grad():
-            return self.replicas.embed(tokens)
+        if self.replicas.module:
+            with torch.no_grad():
+                return self.replicas.embed(tokens)
+
+        def embed(seeds: list[int], training: Training) -> Tensor:
+            places = map(self.seeds.index, seeds)
+            with torch.no_grad():
+                return torch.stack([self._build(place)(tokens[place]) for place in places])
+
+        own = own_parts(self.learner)
+        return torch.cat(train_apart(embed, self.draws, self.seeds, self.training, own))
+
+    def _build(self, place: int) -> torch.nn.Module:
+        """Build the encoder of a replica with its trained parameters."""
+        settings = self.learner, self.draws, self.data, self.training
+        (module,) = build_modules(*settings, [self.seeds[place]])
+        module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
+        return module
 
     @entry_point
     def summary(self) -> pd.DataFrame:
@@ -132,9 +141,16 @@ class Learners:
         if seed not in self.seeds:
             raise RarefeatError(f"learners: seed: must be one of {self.seeds}, got {seed!r}")
         place = self.seeds.index(seed)
-        module = copy.deepcopy(self.replicas.module).to_empty(device="cpu")
-        module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
-        return module.eval()
+        module = self._build(place)
+        tokens = torch.randn(len(self.seeds), 6, self.data.L, self.data.d1)
+        with torch.no_grad():
+            if not torch.allclose(module(tokens[place]), self(tokens)[place], 1e-3, 1e-5):
+                name = choice_name(self.learner.encoder)
+                raise RarefeatError(
+                    f"learners: module: {name} is built otherwise here than where it was trained;"
+                    " it must depend on its parameters and buffers alone"
+                )
+        return module
 
 
 def build_learner_study(
@@ -161,8 +177,8 @@ def check_effect(
     caller: str,
     changes: Mapping[str, Any],
     learner: Learner,
-    given: Mapping[str, Mapping[str, Any]],
     arm: ArmArgument,
+    filled: Mapping[str, Mapping[str, Any]],
     module: torch.nn.Module,
 ) -> None:
     """Raise RarefeatError for a change that no part of a learner reads."""
@@ -172,7 +188,8 @@ def check_effect(
     names = {"lambda": "weight_decay"}
     for key, kind in readers.items():
         asked = key in changes or f"{key}_" in changes
-        if asked and names.get(key, key) not in given[kind]:
+        name, options = names.get(key, key), getattr(learner, KINDS[kind][0])
+        if asked and name not in filled[kind] and name not in options:
             choice = choice_name(getattr(learner, kind))
             raise RarefeatError(f"{caller}: {key}: has no effect: the {kind} {choice} takes none")
     if "bias" in changes and not getattr(module, "thresholds", ""):
@@ -211,11 +228,12 @@ def train_learners(
     progress: bool = True,
     **changes: Any,
 ) -> Learners:
-    """Train a learner of your own choice, all seeds at once, and measure it.
+    """Train a learner of your own choice and measure it.
 
     Where all four choices are the paper's, it trains in closed form, with the numbers of
     `rarefeat.train(simulator="direct")`; anything else goes through autograd. Replicas of one seed
-    share features, pairs and noise, whatever learns them.
+    share features, pairs and noise, whatever learns them. Seeds of built-in parts train at once;
+    with code of your own each trains alone, in a process of its own (docs/own_code.md).
 
     Parameters
     ----------
@@ -284,21 +302,16 @@ def train_learners(
     (only,), (point,) = chosen.arms, chosen.cells()
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     settings = learner, chosen.data, chosen.training
-    given = {kind: dict(bind_part(kind, *settings).keywords) for kind in KINDS}
-    (module,) = build_modules(learner, chosen.draws, chosen.data, chosen.training, replicas[:1])
-    check_effect(caller, changes, learner, given, arm, module)
+    check = partial(check_effect, caller, changes, learner, arm)
     with progress_display(bool(progress)):
-        result = train_replicas(chosen.draws, *settings, only, sigma, eps_min, replicas)
-    on_cpu = chosen.training.model_copy(update={"device": "cpu"})
-    source = DataLawSource(chosen.draws, learner, chosen.data, on_cpu, sigma, replicas)
+        result, rows, filled = learn(
+            chosen.draws, *settings, only, sigma, eps_min, replicas,
+            check=check, with_untrained=True,
+        )  # fmt: skip
     d, n_rare = chosen.data.d, len(chosen.data.minority)
-    before = untrained_learners(chosen.draws, learner, source)
-    untrained = pd.DataFrame(measure_learners(before, chosen.draws, learner, source))
-    table = pd.DataFrame(measure_learners(result, chosen.draws, learner, source)).assign(
-        r2_untrained=untrained["r2"],
-        cosine_untrained=untrained["cosine"],
-        given="; ".join(f"{kind}: {values}" for kind, values in given.items() if values),
-    )
+    given = {kind: filled[kind] | getattr(learner, name) for kind, (name, _) in KINDS.items()}
+    told = "; ".join(f"{kind}: {values}" for kind, values in given.items() if values)
+    table = pd.DataFrame(rows).assign(given=told)
     return Learners(
         table,
         pd.DataFrame(result.trajectory),
@@ -309,6 +322,7 @@ def train_learners(
         given,
         *settings,
         result,
+        chosen.draws,
     )
 
 
