@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from claims_forest import COLOURS, claims_forest, svg
 from figures_from_published import iter_figures
