@@ -6,6 +6,7 @@ itself draws the test set, too, with equal probabilities.
 Axes: S replicas, n samples, m outputs, d features.
 """
 
+import importlib
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -70,7 +71,8 @@ def learn(
     `check` sees what each part takes of the config, and an encoder. With `with_untrained` the rows
     have `r2_untrained` and `cosine_untrained`, too.
     """
-    own = own_parts(learner) + own_rules(arm, training)
+    if own := own_parts(learner) + own_rules(arm, training):
+        importlib.import_module("torch._dynamo")  # as a first optimiser, and so each room, would
 
     def run(seeds: list[int], training: Training) -> Measured:
         settings = learner, data, training
