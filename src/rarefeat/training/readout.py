@@ -20,6 +20,7 @@ from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
 from rarefeat.model.randomness import generator
 from rarefeat.training.border import own_rules, train_apart
+from rarefeat.training.choices import choice_name
 from rarefeat.training.data_laws import paper
 from rarefeat.training.learners import (
     KINDS,
@@ -94,7 +95,9 @@ def learn(
         if with_untrained:
             for row, before in zip(rows, measure(untrained()), strict=True):
                 row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
-        return Measured(result._replace(module=None) if own else result, rows, filled)
+        is_own = choice_name(learner.encoder) in own
+        module = None if is_own else result.module.to("meta")
+        return Measured(result._replace(module=module), rows, filled)
 
     parts = train_apart(run, namespace, seeds, training, own, size, label)
     module, _, neurons, *_ = parts[0].learners
