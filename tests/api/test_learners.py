@@ -18,7 +18,7 @@ def square(f_x, f_y):
 
 
 def test_train_learners_equals_train_of_the_paper():
-    learners = rarefeat.train_learners(0.4, seeds=[7, 100], **SMALL)
+    learners = rarefeat.train_learners(0.4, seed=[7, 100], **SMALL)
     encoder = rarefeat.train(0.4, seed=100, simulator="direct", **SMALL)
     assert torch.equal(learners.parameters["weights"][1], encoder.weights)
     assert torch.equal(learners.parameters["bias"][1], encoder.bias)
@@ -31,7 +31,7 @@ def test_train_learners_equals_train_of_the_paper():
 def test_train_learners_takes_functions_and_options():
     learners = rarefeat.train_learners(
         loss=square, encoder="mlp", data_law="correlated", optimiser="adam",
-        data_options={"rho": 0.9}, seeds=range(2), eta=0.01, **SMALL,
+        data_options={"rho": 0.9}, seed=range(2), eta=0.01, **SMALL,
     )  # fmt: skip
     assert set(learners.table["seed"]) == {0, 1}
     assert learners.rare_features == [8]
@@ -43,8 +43,8 @@ def test_train_learners_takes_functions_and_options():
     ("keys", "words"),
     [
         ({"loss": "infonse"}, "did you mean 'infonce'"),
-        ({"seeds": [1, 1]}, "distinct"),
-        ({"seeds": "1"}, "must be a whole number"),
+        ({"seed": [1, 1]}, "distinct"),
+        ({"seed": "1"}, "must be a whole number"),
         ({"simulator": "reduced"}, "need every coordinate"),
         ({"lose": "infonce"}, "did you mean 'loss'"),
         ({"eps_min": 2}, "eps_min"),
@@ -90,8 +90,8 @@ def test_law_without_frequencies_is_told():
 
 
 def test_learners_have_controls_a_summary_a_plot_and_modules(tmp_path):
-    learners = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seeds=[3, 4], **SMALL)
-    start = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seeds=[3, 4], **SMALL, eta=1e-30)
+    learners = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seed=[3, 4], **SMALL)
+    start = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seed=[3, 4], **SMALL, eta=1e-30)
     assert learners.table["r2_untrained"].tolist() == pytest.approx(start.table["r2"].tolist())
     summary = learners.summary()
     rare = learners.table.query("feature == 8")["r2"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rarefeat.errors import RarefeatError
 from rarefeat.model.simulators import ReducedSimulator, chi_variables
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.training import native_numerics
+from rarefeat.training import native_cache
 from rarefeat.training.native_numerics import draw_streams
 from rarefeat.training.native_step import NativeSimulator
 from rarefeat.training.pretraining import PruningArm, pretrain
@@ -232,13 +232,13 @@ def test_a_singular_gram_matrix_is_factored_as_in_torch():
 
 def test_cache_folder_is_temporary_for_read_only_environments(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(native_numerics.sys, "prefix", str(tmp_path / "absent"))
-    assert native_numerics.cache_folder().startswith(str(tmp_path / "rarefeat-native-"))
-    monkeypatch.setattr(native_numerics.sys, "prefix", str(tmp_path))
-    folder = native_numerics.cache_folder()
-    assert folder == native_numerics.cache_folder()
-    monkeypatch.setattr(native_numerics, "JITTERS", (1e-3,))
-    assert native_numerics.cache_folder() != folder
+    monkeypatch.setattr(native_cache.sys, "prefix", str(tmp_path / "absent"))
+    assert native_cache.cache_folder().startswith(str(tmp_path / "rarefeat-native-"))
+    monkeypatch.setattr(native_cache.sys, "prefix", str(tmp_path))
+    folder = native_cache.cache_folder()
+    assert folder == native_cache.cache_folder()
+    monkeypatch.setattr(native_cache, "JITTERS", (1e-3,))
+    assert native_cache.cache_folder() != folder
 
 
 def test_a_native_kernel_of_the_direct_simulator_is_refused():

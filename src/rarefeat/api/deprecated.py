@@ -17,6 +17,14 @@ def warn(former: str, present: str, stacklevel: int = 3) -> None:
     warnings.warn(f"{former} is now {present}", DeprecationWarning, stacklevel=stacklevel)
 
 
+def read_former(values: dict[str, Any], former: str, present: str, value: Any) -> Any:
+    """Return an argument, which may be given by its former name to a function's caller."""
+    if former not in values:
+        return value
+    warn(former, present, stacklevel=5)
+    return values.pop(former)
+
+
 class FormerNames:
     """A base of classes with members that can be read by their former names."""
 

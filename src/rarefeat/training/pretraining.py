@@ -23,6 +23,7 @@ from rarefeat.model.sparse_coding import aggregated_sign
 from rarefeat.training.loop import Change, PairSource, View, train
 from rarefeat.training.step import TrainState, batch_loss
 from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.run.cli_helpers import WATCHERS, report_losses
 
 MOMENT_WINDOW_STEPS = 100
 """Window of the running means that a rule may read (steps)."""
@@ -97,9 +98,13 @@ class Trajectories:
         """Record metrics and neurons; at T, the encoders."""
         context, state = view.context, view.state
         step = self.step = context.step
-        if step not in self.recorded_steps:
+        is_recorded = step in self.recorded_steps
+        if not is_recorded and not WATCHERS:
             return
         loss = batch_loss(view.dense, self.config)
+        report_losses(step, loss, is_recorded)
+        if not is_recorded:
+            return
         floor = infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
         shared = recorded_metrics(context, loss, floor)
         neurons = [self.neurons(state)] if self.config.history else []

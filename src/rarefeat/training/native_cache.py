@@ -1,0 +1,58 @@
+"""Where the compiled functions of the native step are kept, and who compiles them."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rarefeat.model.simulators import JITTERS, SMALLEST
+
+
+def cache_folder() -> str:
+    """Return a folder for compiled code: NUMBA_CACHE_DIR, or one in the environment, or temporary.
+
+    It is of this user, and named by the code, as numba does not see that a function of another file
+    has changed.
+    """
+    if folder := os.environ.get("NUMBA_CACHE_DIR"):
+        return folder
+    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("native_*.py"))]
+    constants = repr((JITTERS, SMALLEST)).encode()
+    digest = hashlib.sha256(b"".join([*sources, constants])).hexdigest()[:12]
+    for parent in (sys.prefix, tempfile.gettempdir()):
+        place = Path(parent, f"rarefeat-native-{digest}-{os.getuid()}")
+        with contextlib.suppress(OSError):
+            place.mkdir(mode=0o700, exist_ok=True)
+            # What lies there is run, so nobody else may have put it there.
+            if place.stat().st_uid == os.getuid() and os.access(place, os.W_OK):
+                return str(place)
+    return tempfile.mkdtemp(prefix="rarefeat-native-")
+
+
+@contextlib.contextmanager
+def compile_once() -> Iterator[None]:
+    """Import the native step within: one process of a machine compiles it, the others wait."""
+    if f"{__package__}.native_step" in sys.modules:
+        yield
+        return
+    from llvmlite.binding import get_host_cpu_name  # here, as the other kernel needs none
+
+    done = Path(cache_folder(), f"compiled-{get_host_cpu_name()}")
+    with contextlib.ExitStack() as stack:
+        start, is_new = time.perf_counter(), not done.exists()
+        if is_new:
+            text = f"native step: compiling, once for this machine, in {done.parent}"
+            print(text, file=sys.stderr, flush=True)
+            done.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):  # of a disk without locks
+                fcntl.flock(stack.enter_context(Path(f"{done}.lock").open("w")), fcntl.LOCK_EX)
+        yield
+        if is_new:
+            done.touch()
+            seconds = time.perf_counter() - start
+            print(f"native step: compiled in {seconds:.0f} s", file=sys.stderr, flush=True)
