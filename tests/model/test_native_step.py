@@ -1,6 +1,11 @@
 """The native training step, held to the torch step."""
 
+import fcntl
+import os
+import subprocess
+import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +15,7 @@ import yaml
 from conftest import refusal, seeded, tiny_data, tiny_training
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from llvmlite.binding import get_host_cpu_name
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model.simulators import ReducedSimulator, chi_variables
@@ -239,6 +245,24 @@ def test_cache_folder_is_temporary_for_read_only_environments(tmp_path, monkeypa
     assert folder == native_cache.cache_folder()
     monkeypatch.setattr(native_cache, "JITTERS", (1e-3,))
     assert native_cache.cache_folder() != folder
+
+
+def test_one_process_of_a_machine_compiles(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    code = "from rarefeat.training.native_cache import compile_once as once\nwith once(): print(1)"
+    start = partial(
+        subprocess.Popen, [sys.executable, "-c", code], env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with (tmp_path / f"compiled-{get_host_cpu_name()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = start()
+        assert "native step: compiling, once for this machine" in waiting.stderr.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(0.5)
+    output, told = waiting.communicate()
+    assert (output, told.startswith("native step: compiled in")) == ("1\n", True)
+    assert start().communicate() == ("1\n", "")
 
 
 def test_a_native_kernel_of_the_direct_simulator_is_refused():

@@ -66,7 +66,8 @@ def critical_frequency(
         A row: the `frequency`, interpolated between frequencies; its 95 % interval `ci_low` to
         `ci_high` by bootstrap over seeds, each end moved out to the next frequency of the grid;
         `bound`, "at most" where half or more learn at 0, so that the measure tells nothing of this
-        learner, and "above" where fewer than half do at the largest; `n` replicas; the share that
+        learner, and "above" where fewer than half do at the largest; what lies beyond that is
+        infinite; `n` replicas that did not diverge; the share that
         passes `untrained` and `never_seen`, the controls; and `given`, what the parts were given.
 
     Raises
@@ -94,10 +95,14 @@ def critical_frequency(
     rows = []
     for label, plan in plans:
         table, _ = plan.tables()
-        found = locate_frequency(table.pivot(index="seed", columns="eps_min", values=column))
-        # Where half learn is known up to the grid: the ends are the frequencies around them.
-        ends = np.searchsorted(grid, [found["ci_low"], found["ci_high"]])
-        found["ci_low"], found["ci_high"] = grid[max(ends[0] - 1, 0)], grid[ends[1]]
+        wide = table.pivot(index="seed", columns="eps_min", values=column)
+        found = locate_frequency(wide, beyond=2 * grid[-1])
+        if found["n"]:
+            # Where half learn is known up to the grid: the ends are the frequencies around them.
+            low, high = np.searchsorted(grid, [found["ci_low"], found["ci_high"]])
+            found |= {"ci_low": grid[max(low - 1, 0)], "ci_high": [*grid, math.inf][high]}
+        if found["bound"] == "above":
+            found["frequency"] = math.inf
         controls = {
             "untrained": table[f"{column}_untrained"].mean(),
             "never_seen": table.loc[table["eps_min"] == 0, column].mean(),
