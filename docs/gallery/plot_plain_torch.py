@@ -89,8 +89,7 @@ def readout(f, features, n):
 
 def by_hand(seed, d, loss, data_law):
     """Train and measure one network."""
-    torch.manual_seed(seed)
-    generator, n = torch.Generator().manual_seed(seed), SIZE["probe_pairs"]
+    generator, n = torch.manual_seed(seed), SIZE["probe_pairs"]
     dictionary = torch.linalg.qr(torch.randn(SIZE["d1"], d, generator=generator))[0]
     balanced = torch.full((d,), SIZE["C"] * math.log(math.log(d)) / d)
     probability = balanced * torch.tensor([1.0] * (d - 1) + [EPS_MIN])
