@@ -34,11 +34,6 @@ SNAKEFILE = f"{__path__[0]}/shipped/workflow/Snakefile"
 
 def __getattr__(name: str) -> object:
     """Return a member of `rarefeat.api`, which is slow to import, and which no job needs."""
-    if name in ("Moved", "Seen", "predict_step"):
-        from rarefeat.api.deprecated import NAMES, warn
-
-        warn(name, NAMES[name])
-        name = NAMES[name]
     if name in __all__:
         return getattr(importlib.import_module("rarefeat.api"), name)
     raise AttributeError(f"module 'rarefeat' has no attribute {name!r}")

@@ -93,7 +93,7 @@ def planted(crossing: float):
                 row = {"seed": seed, "feature": feature, "r2": r2, "r2_untrained": 0.7}
                 rows.append(row | {"cosine": r2, "cosine_untrained": 0.2})
         table = pd.DataFrame(rows).assign(r2_shuffled=0, norm=1, rank=1, loss=1, diverged=0.0)
-        return type("Result", (), {"trajectory": []}), table.assign(given="nothing")
+        return type("Result", (), {"trajectory": []}), table.assign(given="nothing"), {}
 
     return train
 

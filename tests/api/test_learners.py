@@ -29,6 +29,14 @@ def test_train_learners_equals_train_of_the_paper():
     torch.testing.assert_close(torch.tensor(cosines), encoder.cosines.amax(0).double())
 
 
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_learners_train_where_gradients_are_switched_off(off):
+    with off():
+        learners = rarefeat.train_learners(loss="vicreg", seed=[1], **SMALL)
+    trained = rarefeat.train_learners(loss="vicreg", seed=[1], **SMALL)
+    assert learners.table.equals(trained.table)
+
+
 def test_train_learners_takes_functions_and_options():
     learners = rarefeat.train_learners(
         loss=square, encoder="mlp", data_law="correlated", optimiser="adam",
@@ -46,6 +54,7 @@ def test_train_learners_takes_functions_and_options():
         ({"loss": "infonse"}, "did you mean 'infonce'"),
         ({"seed": [1, 1]}, "distinct"),
         ({"seed": "1"}, "must be a whole number"),
+        ({"seeds": [1]}, "seeds: unknown key (did you mean 'seed'?)"),
         ({"simulator": "reduced"}, "need every coordinate"),
         ({"lose": "infonce"}, "did you mean 'loss'"),
         ({"eps_min": 2}, "eps_min"),
@@ -153,7 +162,7 @@ def test_modules_and_saved_learners_need_neither_rarefeat_nor_the_class(tmp_path
 
 
 def test_module_of_an_encoder_takes_tokens_of_its_simulator():
-    encoder = rarefeat.train(**SMALL)
+    encoder = rarefeat.train(**SMALL | {"d1": 60})
     tokens = encoder.sample_pairs(6).tokens[:, 0]
     assert tokens.shape[-1] > encoder.weights.shape[1]
     torch.testing.assert_close(encoder.module()(tokens), encoder(tokens))
@@ -161,19 +170,16 @@ def test_module_of_an_encoder_takes_tokens_of_its_simulator():
 
 @pytest.mark.parametrize("loss", ["infonce", square])
 def test_losses_are_told_at_every_step(loss):
-    told = {}
-    learners = rarefeat.train_learners(
-        loss=loss, seed={3, 4}, on_step=lambda step, losses: told.update({step: losses}), **SMALL
-    )
-    assert list(told) == list(range(13))
+    told: dict = {3: {}, 4: {}}
+
+    def on_step(step, losses):
+        for seed, value in losses.items():
+            assert told[seed].setdefault(step, value) == value
+
+    learners = rarefeat.train_learners(loss=loss, seed={3, 4}, on_step=on_step, **SMALL)
+    assert [list(steps) for steps in told.values()] == [list(range(13))] * 2
     for row in learners.trajectory.query("metric == 'loss'").itertuples():
-        assert told[row.step][learners.seeds.index(row.seed)] == row.value
-
-
-def test_seeds_is_a_former_name_of_seed():
-    with pytest.warns(DeprecationWarning, match="seeds is now seed") as caught:
-        assert rarefeat.train_learners(seeds=(x for x in (5, 6)), **SMALL).seeds == [5, 6]
-    assert caught[0].filename == __file__
+        assert told[row.seed][row.step] == row.value
 
 
 def test_learners_refuse_tokens_of_another_width():

@@ -247,14 +247,16 @@ def test_cache_folder_is_temporary_for_read_only_environments(tmp_path, monkeypa
     assert native_cache.cache_folder() != folder
 
 
-def test_one_process_of_a_machine_compiles(tmp_path):
+def test_one_process_of_a_machine_compiles(tmp_path, monkeypatch):
+    monkeypatch.setattr(native_cache, "USER_FOLDER", str(tmp_path))
+    lock_file = Path(native_cache.cache_folder(), f"compiled-{get_host_cpu_name()}.lock")
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     code = "from rarefeat.training.native_cache import compile_once as once\nwith once(): print(1)"
     start = partial(
         subprocess.Popen, [sys.executable, "-c", code], env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    with (tmp_path / f"compiled-{get_host_cpu_name()}.lock").open("w") as lock:
+    with lock_file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting = start()
         assert "native step: compiling, once for this machine" in waiting.stderr.readline()
@@ -263,6 +265,23 @@ def test_one_process_of_a_machine_compiles(tmp_path):
     output, told = waiting.communicate()
     assert (output, told.startswith("native step: compiled in")) == ("1\n", True)
     assert start().communicate() == ("1\n", "")
+
+
+def test_compiled_code_in_a_users_folder_is_named_by_the_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(native_cache, "USER_FOLDER", str(tmp_path / "cache/mine"))
+    folder = native_cache.cache_folder()
+    assert folder.startswith(str(tmp_path / "cache/mine/rarefeat-native-"))
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    assert native_cache.cache_folder() != folder
+
+
+def test_a_switched_off_compiler_is_one_line():
+    code = "import rarefeat; rarefeat.train(T=5, N=256, d1=60, K=32, progress=False)"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert "RarefeatError: NUMBA_DISABLE_JIT is set" in done.stderr
 
 
 def test_a_native_kernel_of_the_direct_simulator_is_refused():

@@ -7,7 +7,6 @@ workflow runs are in `stages`, and the declarations of studies in `workflow/stud
 
 from rarefeat.api.arguments import load_config
 from rarefeat.api.critical_frequency import critical_frequency, predict_critical_frequency
-from rarefeat.api.deprecated import NAMES, warn
 from rarefeat.api.encoder import Batch, Encoder, load_encoder, train
 from rarefeat.api.learner_sweeps import sweep_learners
 from rarefeat.api.learners import Learners, load, stream_pairs, train_learners
@@ -40,11 +39,3 @@ __all__ = [
     "train",
     "train_learners",
 ]
-
-
-def __getattr__(name: str) -> object:
-    """Return a member by its former name."""
-    if name in NAMES:
-        warn(name, NAMES[name])
-        return globals()[NAMES[name]]
-    raise AttributeError(f"module 'rarefeat.api' has no attribute {name!r}")

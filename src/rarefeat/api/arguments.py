@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
-from rarefeat.model import user_functions, user_modules
+from rarefeat.model import own_code, own_files
 from rarefeat.model.arms import ARMS, is_arm
 from rarefeat.training.choices import BUILT_IN
 from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
@@ -176,7 +176,7 @@ def register_rules(caller: str, arms: Iterable[Any], biases: Iterable[Any] = ())
     """
     names: dict[str, Callable] = {}
     for rule in rules_in(arms, biases):
-        name = user_functions.register_function(rule, (*ARMS, *BIAS_RULES))
+        name = own_code.register_function(rule, (*ARMS, *BIAS_RULES))
         if names.setdefault(name, rule) is not rule:
             raise RarefeatError(
                 f"{caller}: two rules are called {name}; give each a name of its own"
@@ -198,7 +198,7 @@ def build_study(
     them. The study has one block of seeds, and one block of its grid, `point`.
     """
     project = load_config() if config is None else check_type(caller, "config", config, Project)
-    user_modules.FOLDERS[:] = project.merged.get("own_folders", ())
+    own_files.FOLDERS[:] = project.merged.get("own_folders", ())
     original = find_encoder_study(caller, project, study)
     axes = {
         axis: [check_number(caller, axis, value) for value in values]

@@ -5,11 +5,11 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, cast
 
 import pandas as pd
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -26,7 +26,6 @@ from rarefeat.api.arguments import (
     find_arm,
     register_rules,
 )
-from rarefeat.api.deprecated import FormerNames
 from rarefeat.api.entry_points import entry_point
 from rarefeat.api.keys import Keys
 from rarefeat.errors import RarefeatError
@@ -40,7 +39,7 @@ from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.training.encoders import Paper
-from rarefeat.training.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.pretraining import ALWAYS, pretrain
 from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.cells import cell as make_cell
 from rarefeat.workflow.config.model import Arm, Bias, Data, Training
@@ -76,7 +75,7 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoder(FormerNames):
+class Encoder:
     """A trained encoder of one seed, with the config that it was trained with.
 
     It maps a sample X of L tokens to an embedding f(X) in R^m. After attention, the activation of
@@ -119,13 +118,6 @@ class Encoder(FormerNames):
     imbalance_and_pruning: eq. (1) for the encoder, Algorithm 1 for its training, eq. (34) for T1,
     eq. (61) for T2.
     """
-
-    former_names: ClassVar[Mapping[str, str]] = {
-        "batch": "sample_pairs",
-        "course": "neuron_history",
-        "ends": "milestones",
-        "rare": "rare_features",
-    }
 
     weights: Tensor = field(repr=False)
     bias: Tensor = field(repr=False)
@@ -335,7 +327,7 @@ class Encoder(FormerNames):
         """
         path = check_file("save", path)
         metrics = list(dict.fromkeys(self.trajectory["metric"]))
-        names = (*TrainedEncoder._fields, "dictionary")
+        names = (*ALWAYS, "dictionary")
         tensors = {name: torch.as_tensor(getattr(self, FIELDS.get(name, name))) for name in names}
         columns = {**self.trajectory, "metric": self.trajectory["metric"].map(metrics.index)}
         tensors |= {
@@ -393,9 +385,12 @@ def read_saved(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not origin or not ({*SAVED, "metrics"} == set(origin) or "learner" in origin):
         problem = "holds no saved encoder" if path.is_file() else "does not exist"
         raise RarefeatError(f"load: {path} {problem}; load_encoder reads those of the workflow")
-    with safe_open(path, framework="pt") as handle:
-        names = list(handle.keys())
-    return origin, dict(zip(names, read_tensors(path, *names), strict=True))
+    try:
+        with safe_open(path, framework="pt") as handle:
+            names = list(handle.keys())
+        return origin, dict(zip(names, read_tensors(path, *names), strict=True))
+    except (sealed_files.DamagedFileError, SafetensorError) as error:
+        raise RarefeatError(f"load: {path} is damaged; save it again") from error
 
 
 def read_training(values: Mapping[str, Any]) -> Training:
@@ -428,7 +423,7 @@ def train(
     study: str = "paper",
     config: Project | None = None,
     progress: bool = True,
-    on_step: Callable[[int, Tensor], None] | None = None,
+    on_step: Callable[[int, dict[int, float]], None] | None = None,
     **changes: Unpack[Keys],
 ) -> Encoder:
     """Train one encoder, with the values of a study of the config but for those given here.
@@ -458,7 +453,7 @@ def train(
     progress : bool
         Whether to show a bar.
     on_step : callable, optional
-        Called as ``on_step(step, losses)`` at every step, with the loss of the batch, (1,).
+        Called as ``on_step(step, losses)`` at every step, with its loss by seed.
     **changes
         Keys of the study (simulator, draws), of its `data` (d1, N, ...), of its `training` (T, eta,
         bias, ...; `lambda_` for lambda) or of its arm (alpha, onset, pruned_update). A section is
@@ -511,7 +506,7 @@ def train(
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
     trained = PRETRAIN.config_of(chosen, point) or {}
     job = make_job(PRETRAIN.function, (), trained, chosen.draws, point, f"{seed}-{seed}")
-    tensors = [tensor[0] for tensor in encoders[only.label]]
+    tensors = [getattr(encoders[only.label], name)[0] for name in ALWAYS]
     return build_encoder(tensors, job, only, seed, pd.DataFrame(rows))
 
 
@@ -608,7 +603,7 @@ def load_encoder(
     )
     only = find_arm(caller, job.config_section("arms", list[Arm]), study, arm)
     row = job.seed_list.index(seed)
-    names = [f"{only.label}/{name}" for name in TrainedEncoder._fields]
+    names = [f"{only.label}/{name}" for name in ALWAYS]
     expected = job.model_dump(include={"study", "cell", "seeds", "config", "code"})
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = sealed_files.read_table(trajectories, expected).to_pandas()

@@ -70,7 +70,6 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
 def users_cause(error: BaseException) -> BaseException | None:
     """Return the exception of the user's own code that an error tells of; None if there is none."""
     cause = error.__cause__
-    if cause is None or cause.__traceback__ is None:
-        return None
-    is_ours = cause.__traceback__.tb_frame.f_code.co_filename.startswith(PACKAGE)
+    frames = cause and cause.__traceback__
+    is_ours = frames and frames.tb_frame.f_code.co_filename.startswith(PACKAGE)
     return None if is_ours else cause

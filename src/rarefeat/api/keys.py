@@ -39,6 +39,7 @@ class Keys(TypedDict, total=False):
     sigma_0: Number
     T: Whole
     attention_scale: Number | Text
+    attention: Text
     bias: Part
     device: Text
     kernel: Text

@@ -20,7 +20,7 @@ from rarefeat.api.keys import LearnerKeys
 from rarefeat.api.learners import LearnerPlan, plan_learner
 from rarefeat.api.sweeps import Sweep, SweepPlan, column_name, is_axis, run_sweep, settings_of
 from rarefeat.errors import RarefeatError
-from rarefeat.model.user_functions import REGISTERED
+from rarefeat.model.own_code import REGISTERED
 from rarefeat.stages.tables import cosine, number, r2, share
 from rarefeat.studies.learners.lockout import outcomes
 from rarefeat.training.learners import KINDS, Learner
@@ -54,7 +54,7 @@ METRICS = {
 class LearnerSweepPlan(SweepPlan):
     """The trainings of one learner at the points of a sweep."""
 
-    caller = "sweep_learners"
+    caller, divides = "sweep_learners", True
 
     def __init__(self, plan: LearnerPlan, seeds: list[int], cache: str | Path | None) -> None:
         self.plan = plan
@@ -79,7 +79,7 @@ class LearnerSweepPlan(SweepPlan):
 
     def train_and_probe(self, cell: Cell, arms: list[Arm], seeds: list[int], latents: None) -> None:
         """Train the learner at a point, measure it, and store the records of the seeds."""
-        result, table = self.plan.train(cell, seeds)
+        result, table, _ = self.plan.train(cell, seeds)
         rows, (arm,) = seed_rows(table, len(self.study.data.minority)), arms
         self.check_unedited(arm)
         for seed in seeds:

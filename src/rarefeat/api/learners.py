@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack, cast
 
@@ -27,7 +28,6 @@ from rarefeat.api.arguments import (
     check_type,
     register_rules,
 )
-from rarefeat.api.deprecated import read_former
 from rarefeat.api.encoder import Encoder, check_file, load_encoder_file, read_saved, read_training
 from rarefeat.api.entry_points import entry_point
 from rarefeat.api.keys import Keys
@@ -35,18 +35,10 @@ from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
 from rarefeat.statistics import student_interval
 from rarefeat.training.choices import Choice, choice_name
-from rarefeat.training.learners import (
-    KINDS,
-    DataLawSource,
-    Learner,
-    TrainedLearners,
-    bind_part,
-    build_modules,
-    untrained_learners,
-)
-from rarefeat.training.learners import train_learners as train_replicas
+from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules
 from rarefeat.training.optimisers import OPTIMISERS
-from rarefeat.training.readout import measure_learners
+from rarefeat.training.readout import embed_alone, learn
+from rarefeat.training.step import replicas_per_batch
 from rarefeat.training.streams import PairStream
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Data, Training
@@ -57,6 +49,7 @@ from rarefeat.workflow.project import Project
 from rarefeat.workflow.run.cli_helpers import progress_display
 
 Options = Mapping[str, Any] | None
+Given = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +91,7 @@ class Learners:
     data: Data = field(repr=False)
     training: Training = field(repr=False)
     replicas: TrainedLearners = field(repr=False)
+    draws: str = field(repr=False)
 
     @entry_point
     def __call__(self, tokens: Tensor) -> Tensor:
@@ -109,6 +103,9 @@ class Learners:
             )
         if tokens.dim() == 3:
             tokens = tokens.expand(len(self.seeds), *tokens.shape)
+        if self.replicas.module is None:
+            settings = self.draws, self.learner, self.data, self.training
+            return embed_alone(*settings, self.parameters, self.seeds, tokens)
         with torch.no_grad():
             return self.replicas.embed(tokens)
 
@@ -144,10 +141,23 @@ class Learners:
         if seed not in self.seeds:
             raise RarefeatError(f"learners: seed: must be one of {self.seeds}, got {seed!r}")
         place = self.seeds.index(seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of torch, where a graph is copied
-            module = copy.deepcopy(self.replicas.module).to_empty(device="cpu")
+        if self.replicas.module is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of torch, where a graph is copied
+                module = copy.deepcopy(self.replicas.module).to_empty(device="cpu")
+            module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
+            return module
+        settings = self.learner, self.draws, self.data, self.training
+        (module,) = build_modules(*settings, [seed])
         module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
+        tokens = torch.randn(len(self.seeds), 6, self.data.L, self.data.d1)
+        with torch.no_grad():
+            if not torch.allclose(module(tokens[place]), self(tokens)[place], 1e-3, 1e-5):
+                name = choice_name(self.learner.encoder)
+                raise RarefeatError(
+                    f"learners: module: {name} is built otherwise here than where it was trained;"
+                    " it must depend on its parameters and buffers alone"
+                )
         return module
 
     @entry_point
@@ -178,6 +188,7 @@ class Learners:
             "learner": choices,
             "given": saved_option(self.given),
             "neurons": self.replicas.neurons,
+            "draws": self.draws,
             "data": dump_config(self.data),
             "training": dump_config(self.training),
             **{name: getattr(self, name).to_dict("list") for name in ("table", "trajectory")},
@@ -239,6 +250,7 @@ def load(path: str | Path) -> Encoder | Learners:
         data,
         read_training(origin["training"]),
         replicas,
+        origin["draws"],
     )
 
 
@@ -247,24 +259,25 @@ class LearnerPlan(NamedTuple):
 
     study: Study
     learner: Learner
-    given: dict[str, dict[str, Any]]
     cells: list[Cell]
+    check: Callable[[Mapping, torch.nn.Module], None]
 
-    def train(self, cell: Cell, seeds: list[int]) -> tuple[TrainedLearners, pd.DataFrame]:
-        """Train and measure replicas at a cell; return them and a row for each seed and feature."""
+    def train(self, cell: Cell, seeds: list[int]) -> tuple[TrainedLearners, pd.DataFrame, Given]:
+        """Train and measure replicas at a cell.
+
+        Return them, a row for each seed and feature, and what each part was given.
+        """
         study, learner, (arm,) = self.study, self.learner, cell.arms
+        data, training = study.data, study.training
         sigma, eps_min = cast(float, cell["sigma"]), cast(float, cell["eps_min"])
-        settings = learner, study.data, study.training
-        result = train_replicas(study.draws, *settings, arm, sigma, eps_min, seeds)
-        on_cpu = study.training.model_copy(update={"device": "cpu"})
-        source = DataLawSource(study.draws, learner, study.data, on_cpu, sigma, seeds)
-        both = result, untrained_learners(study.draws, learner, source)
-        table, before = (
-            pd.DataFrame(measure_learners(item, study.draws, learner, source)) for item in both
-        )
-        given = "; ".join(f"{kind}: {values}" for kind, values in self.given.items() if values)
-        untrained = {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
-        return result, table.assign(**untrained, given=given)
+        size = replicas_per_batch(training.K, data.L, data.d1)
+        result, rows, filled = learn(
+            study.draws, learner, data, training, arm, sigma, eps_min, seeds, size,
+            check=self.check, with_untrained=True,
+        )  # fmt: skip
+        given = {kind: filled[kind] | getattr(learner, name) for kind, (name, _) in KINDS.items()}
+        told = "; ".join(f"{kind}: {values}" for kind, values in given.items() if values)
+        return result, pd.DataFrame(rows).assign(given=told), given
 
 
 def plan_learner(
@@ -291,12 +304,9 @@ def plan_learner(
     if arm != "dense" and not learner.is_closed_form and "pruned_update" not in changes:
         changes["pruned_update"] = "straight_through"
     chosen = build_learner_study(caller, config, study, points, arm, seeds, changes)
-    settings = learner, chosen.data, chosen.training
-    given = {kind: dict(bind_part(kind, *settings).keywords) for kind in KINDS}
-    (module,) = build_modules(learner, chosen.draws, chosen.data, chosen.training, seeds[:1])
-    check_effect(caller, changes, learner, given, arm, module)
     axes = itertools.product(*([(name, float(x)) for x in points[name]] for name in points))
-    return LearnerPlan(chosen, learner, given, [Cell(point, tuple(chosen.arms)) for point in axes])
+    cells = [Cell(point, tuple(chosen.arms)) for point in axes]
+    return LearnerPlan(chosen, learner, cells, partial(check_effect, caller, changes, learner, arm))
 
 
 def build_learner_study(
@@ -328,8 +338,8 @@ def check_effect(
     caller: str,
     changes: Mapping[str, Any],
     learner: Learner,
-    given: Mapping[str, Mapping[str, Any]],
     arm: ArmArgument,
+    filled: Mapping[str, Mapping[str, Any]],
     module: torch.nn.Module,
 ) -> None:
     """Raise RarefeatError for a change that no part of a learner reads."""
@@ -339,7 +349,8 @@ def check_effect(
     names = {"lambda": "weight_decay"}
     for key, kind in readers.items():
         asked = key in changes or f"{key}_" in changes
-        if asked and names.get(key, key) not in given[kind]:
+        name, options = names.get(key, key), getattr(learner, KINDS[kind][0])
+        if asked and name not in filled[kind] and name not in options:
             choice = choice_name(getattr(learner, kind))
             raise RarefeatError(f"{caller}: {key}: has no effect: the {kind} {choice} takes none")
     if "bias" in changes and not getattr(module, "thresholds", ""):
@@ -376,7 +387,7 @@ def train_learners(
     study: str = "paper",
     config: Project | None = None,
     progress: bool = True,
-    on_step: Callable[[int, Tensor], None] | None = None,
+    on_step: Callable[[int, dict[int, float]], None] | None = None,
     **changes: Unpack[Keys],
 ) -> Learners:
     """Train a learner of your own choice, all seeds at once, and measure it.
@@ -410,7 +421,8 @@ def train_learners(
         As in `train`. But for the paper's learner, its mask is of first-layer neurons and
         `pruned_update` is straight_through.
     on_step : callable, optional
-        Called as ``on_step(step, losses)`` at every step, with the losses (S,) of the replicas.
+        Called as ``on_step(step, losses)`` at every step, with the loss of each seed that trains:
+        of all at once, or with own code of one alone.
     **changes
         As in `train`.
 
@@ -427,7 +439,6 @@ def train_learners(
     (18, (2, 5, 30))
     """
     caller, keys = "train_learners", dict(changes)
-    seed = read_former(keys, "seeds", "seed", seed)
     check_keys(caller, keys, argument_names(train_learners))
     keys |= {
         "data_law": data_law, "encoder": encoder, "loss": loss, "optimiser": optimiser,
@@ -440,7 +451,7 @@ def train_learners(
     plan = plan_learner(caller, config, study, points, seeds, keys)
     data, training = plan.study.data, plan.study.training
     with progress_display(bool(progress), on_step):
-        result, table = plan.train(plan.cells[0], seeds)
+        result, table, given = plan.train(plan.cells[0], seeds)
     return Learners(
         table,
         pd.DataFrame(result.trajectory),
@@ -448,11 +459,12 @@ def train_learners(
         result.dictionary,
         seeds,
         list(range(data.d - len(data.minority), data.d)),
-        plan.given,
+        given,
         plan.learner,
         data,
         training,
         result,
+        plan.study.draws,
     )
 
 

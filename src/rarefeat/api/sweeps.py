@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import pandas as pd
 from pandera.pandas import Column
@@ -30,16 +30,15 @@ from rarefeat.api.arguments import (
     register_rules,
     to_list,
 )
-from rarefeat.api.deprecated import FormerNames
 from rarefeat.api.entry_points import entry_point
 from rarefeat.api.keys import Keys
 from rarefeat.errors import RarefeatError
-from rarefeat.model.user_functions import REGISTERED
+from rarefeat.model.own_code import REGISTERED
 from rarefeat.stages.aggregate import DENSE, summarise
 from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.stages.tables import ARM, GRID, METRICS, POINT, TRAJECTORIES
-from rarefeat.training.pretraining import pretrain
+from rarefeat.training.pretraining import group_by_own, pretrain
 from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
@@ -64,7 +63,7 @@ SESSION_CACHE: dict[str, TrainingRecord] = {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sweep(FormerNames):
+class Sweep:
     """The measurements of a sweep: those of the workflow to the last bit, or of learners.
 
     Attributes
@@ -84,8 +83,6 @@ class Sweep(FormerNames):
     metrics : dict
         Columns of `table` that are measured, with their meaning and bounds.
     """
-
-    former_names: ClassVar[Mapping[str, str]] = {"at": "select"}
 
     table: pd.DataFrame
     trajectories: pd.DataFrame
@@ -356,6 +353,8 @@ class SweepPlan:
     """The trainings of one study, each with its key in the cache: a folder, or this process."""
 
     caller = "sweep"
+    divides = False
+    """Whether a training divides the seeds itself."""
 
     def __init__(self, study: Study, seeds: list[int], cache: str | Path | None) -> None:
         self.study, self.seeds = study, seeds
@@ -430,14 +429,17 @@ class SweepPlan:
                 ]
                 if missing:
                     work.setdefault(tuple(missing), []).append(seed)
-            for missing_trainings, seeds in work.items():
+            # Each arm of own code trains its seeds apart.
+            groups = group_by_own(self.study.arms, training)
+            for (missing_trainings, seeds), (own, some) in itertools.product(work.items(), groups):
                 arms = [
-                    [arm for arm in self.study.arms if (number, arm.label) in missing_trainings]
+                    [arm for arm in some if (number, arm.label) in missing_trainings]
                     for number in range(len(points))
                 ]
                 block = [pair for pair in zip(points, arms, strict=True) if pair[1]]
-                for first in range(0, len(seeds), size):
-                    yield block, seeds[first : first + size]
+                step = len(seeds) if own or self.divides else size
+                for first in range(0, len(seeds) if block else 0, step):
+                    yield block, seeds[first : first + step]
 
     def prepare(self, eps_min: float, seeds: list[int]) -> Any:
         """Return what the trainings at an eps_min share: the tokens."""
@@ -463,8 +465,13 @@ class SweepPlan:
             pretrain(*settings, trained, sigma, seeds, latents["train"]) if trained else ({}, [])
         )
         results = {
-            label: (encoder.weights, encoder.bias, encoder.loss)
-            for label, encoder in encoders.items()
+            label: (
+                one.weights,
+                one.bias,
+                one.loss,
+                *([one.query_key] if one.query_key.numel() else []),
+            )
+            for label, one in encoders.items()
         }
         axes = {**cell.values, "nsr": sigma**2 * study.data.d1, "simulator": study.simulator}
         rows = probe(*settings, arms, sigma, seeds, dict(latents), results)
@@ -522,7 +529,9 @@ def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
                     eps_min = cast(float, points[0][0]["eps_min"])
                     shared = plan.prepare(eps_min, seeds)
                     for cell, arms in points:
+                        before = bar.n
                         plan.train_and_probe(cell, arms, seeds, shared)
+                        bar.update(before + plan.study.training.T + 1 - bar.n)
                         n_done += sum(bool(plan.jobs[arm.label]) for arm in arms) * len(seeds)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

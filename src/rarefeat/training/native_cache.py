@@ -12,25 +12,32 @@ from pathlib import Path
 
 from rarefeat.model.simulators import JITTERS, SMALLEST
 
+COMPILED_BY = (
+    "NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE", "NUMBA_ENABLE_AVX",
+    "NUMBA_DISABLE_INTEL_SVML", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_BOUNDSCHECK",
+)  # fmt: skip
+"""Variables by which numba compiles other code; its own index knows two of them."""
+USER_FOLDER = os.environ.get("NUMBA_CACHE_DIR", "")
+"""Folder for compiled code that the user has set."""
+
 
 def cache_folder() -> str:
-    """Return a folder for compiled code: NUMBA_CACHE_DIR, or one in the environment, or temporary.
+    """Return a folder of this user for compiled code.
 
-    It is of this user, and named by the code, as numba does not see that a function of another file
-    has changed.
+    It is in NUMBA_CACHE_DIR, in the environment, or temporary, and named by the code and by
+    variables: numba does not see that a function of another file has changed.
     """
-    if folder := os.environ.get("NUMBA_CACHE_DIR"):
-        return folder
     sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("native_*.py"))]
-    constants = repr((JITTERS, SMALLEST)).encode()
+    options = sorted(f"{key}={text}" for key, text in os.environ.items() if key in COMPILED_BY)
+    constants = repr((JITTERS, SMALLEST, *options)).encode()
     digest = hashlib.sha256(b"".join([*sources, constants])).hexdigest()[:12]
-    for parent in (sys.prefix, tempfile.gettempdir()):
-        place = Path(parent, f"rarefeat-native-{digest}-{os.getuid()}")
+    for parent in filter(None, (USER_FOLDER, sys.prefix, tempfile.gettempdir())):
+        folder = Path(parent, f"rarefeat-native-{digest}-{os.getuid()}")
         with contextlib.suppress(OSError):
-            place.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=parent == USER_FOLDER, exist_ok=True)
             # What lies there is run, so nobody else may have put it there.
-            if place.stat().st_uid == os.getuid() and os.access(place, os.W_OK):
-                return str(place)
+            if folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK):
+                return str(folder)
     return tempfile.mkdtemp(prefix="rarefeat-native-")
 
 

@@ -19,10 +19,16 @@ from numba import boolean, float32, float64, int32, int64, njit, types, uint32, 
 from numpy import ndarray
 from torch import Tensor
 
+from rarefeat.errors import RarefeatError
 from rarefeat.model.randomness import standard_gamma
 from rarefeat.model.simulators import JITTERS, SMALLEST
 from rarefeat.training.native_cache import cache_folder
 
+if numba.config.DISABLE_JIT:
+    raise RarefeatError(
+        "NUMBA_DISABLE_JIT is set, and the native step is compiled code: unset it, or say"
+        " training.kernel: torch"
+    )
 numba.config.CACHE_DIR = cache_folder()
 # Sums may be taken in another order, but an infinity and a NaN stay what they are.
 KERNEL_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy", "cache": True}

@@ -4,7 +4,7 @@ Axes: S replicas, N training pairs, L tokens, m neurons, p coordinates of a weig
 recorded steps, q numbers of a recorded neuron. Equations are those of imbalance_and_pruning.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,11 +19,13 @@ from rarefeat.model.device import any_or_gpu
 from rarefeat.model.neurons import alignment_metrics, minority_overlap
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.rooms import LISTENERS, mark
 from rarefeat.model.sparse_coding import aggregated_sign
+from rarefeat.training.border import own_rules, train_apart
 from rarefeat.training.loop import Change, PairSource, View, train
-from rarefeat.training.step import TrainState, batch_loss
+from rarefeat.training.step import TrainState, batch_loss, replicas_per_batch
 from rarefeat.workflow.config.model import Arm, Data, Training
-from rarefeat.workflow.run.cli_helpers import WATCHERS, report_losses
+from rarefeat.workflow.run.cli_helpers import report_losses
 
 MOMENT_WINDOW_STEPS = 100
 """Window of the running means that a rule may read (steps)."""
@@ -52,6 +54,12 @@ class TrainedEncoder(NamedTuple):
     """Neurons at T1 and T2, NaN where not reached; none unless `training.history`."""
     loss: Float[Tensor, " S"]
     """InfoNCE of the last batch without a mask (nat); infinite if diverged."""
+    query_key: Float[Tensor, "S ..."] = torch.empty(0)
+    """W_Q and W_K, (S, 2, P, P), where they change; else no numbers."""
+
+
+ALWAYS = TrainedEncoder._fields[:-1]
+"""Tensors that every encoder has."""
 
 
 class PruningArm:
@@ -64,6 +72,8 @@ class PruningArm:
 
     def change(self, view: View) -> Change:
         """Return its mask; none before the onset."""
+        if view.context.step >= self.arm.onset:
+            mark(view.state.weights, view.state.bias)
         if not self.rule or view.context.step < self.arm.onset:
             return Change()
         context = view.context._replace(alpha=self.arm.alpha, generators=self.generators)
@@ -99,10 +109,10 @@ class Trajectories:
         context, state = view.context, view.state
         step = self.step = context.step
         is_recorded = step in self.recorded_steps
-        if not is_recorded and not WATCHERS:
+        if not is_recorded and not LISTENERS:
             return
         loss = batch_loss(view.dense, self.config)
-        report_losses(step, loss, is_recorded)
+        report_losses(step, self.source.seeds, loss, is_recorded)
         if not is_recorded:
             return
         floor = infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
@@ -114,12 +124,13 @@ class Trajectories:
             self.history[label] += neurons
         if step == self.config.T:
             loss = loss.masked_fill(state.diverged, torch.inf)
+            query_key = loss.new_empty(len(loss), 0) if view.query_key is None else view.query_key
             for label in changes:
                 metrics[label] |= {"T1": state.T1}
                 T2, ends = self.reached[label]
                 history = torch.cat(self.history[label], 1)
                 self.encoders[label] = TrainedEncoder(
-                    state.weights, state.bias, state.T1, T2, history, ends, loss
+                    state.weights, state.bias, state.T1, T2, history, ends, loss, query_key
                 )
 
     def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
@@ -172,26 +183,54 @@ def pretrain(
     label: str = "pretrain",
     weights: Float[Tensor, "S m p"] | None = None,
 ) -> tuple[dict[str, TrainedEncoder], list[dict]]:
-    """Train every arm of one cell on the same tokens; an arm does not depend on the others."""
+    """Train every arm of one cell on the same tokens; an arm does not depend on the others.
+
+    A processor trains some seeds at a time; an arm of own code each seed alone, in a room.
+    """
     if kind == "reduced" and (wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]):
         raise RarefeatError(
             f"arms: {wrong[0]} masks single weights in R^d1, got simulator: reduced;"
             " set simulator: direct"
         )
-    encoders, recorded = train_arms(
-        namespace, kind, data, training, arms, sigma, seeds, latents, label, weights
-    )
-    trajectory = [
-        {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
-        for step, metrics in recorded.items()
-        for arm in arms
-        for name, values in metrics[arm.label].items()
-        for seed, value in zip(seeds, values.tolist(), strict=True)
-    ]
-    return {
-        arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
-        for arm, encoder in encoders.items()
-    }, trajectory
+    width = data.d1 if kind == "direct" else min(data.d1, data.d + training.m)
+    # A GPU takes the whole block at once; the cache of a CPU holds the tokens of a few replicas.
+    size = replicas_per_batch(training.K, data.L, width) if training.device == "cpu" else len(seeds)
+    encoders, trajectory = {}, []
+    for own, some_arms in group_by_own(arms, training):
+
+        def run(
+            some: list[int], training: Training, arms: list[Arm] = some_arms
+        ) -> tuple[dict[str, TrainedEncoder], list[dict]]:
+            rows = [seeds.index(seed) for seed in some]
+            start = None if weights is None else weights[rows]
+            trained, recorded = train_arms(
+                namespace, kind, data, training, arms, sigma, some, latents[rows], label, start
+            )
+            steps = [
+                {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": value}
+                for step, metrics in recorded.items()
+                for arm in arms
+                for name, values in metrics[arm.label].items()
+                for seed, value in zip(some, values.double().tolist(), strict=True)
+            ]
+            return {
+                arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
+                for arm, encoder in trained.items()
+            }, steps
+
+        parts = train_apart(run, namespace, seeds, training, own, size, label)
+        for arm in some_arms:
+            fields = zip(*(trained[arm.label] for trained, _ in parts), strict=True)
+            encoders[arm.label] = TrainedEncoder(*map(torch.cat, fields))
+        trajectory += [row for _, steps in parts for row in steps]
+    return encoders, trajectory
+
+
+def group_by_own(arms: list[Any], training: Any = None) -> list[tuple[list[str], list[Any]]]:
+    """Return the built-in arms together, and each arm of own code with the names of that."""
+    own = [(own_rules(arm, training), [arm]) for arm in arms]
+    together = [arm for names, (arm,) in own if not names]
+    return [([], together)] * bool(together) + [item for item in own if item[0]]
 
 
 def train_arms(

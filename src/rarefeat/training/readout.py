@@ -7,20 +7,130 @@ Axes: S replicas, n samples, m outputs, d features.
 """
 
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Num
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
 from rarefeat.model.randomness import generator
-from rarefeat.training.learners import DataLawSource, Learner, Pairs, TrainedLearners, draw_pairs
+from rarefeat.training.border import own_rules, train_apart
+from rarefeat.training.data_laws import paper
+from rarefeat.training.learners import (
+    KINDS,
+    DataLawSource,
+    Learner,
+    Pairs,
+    TrainedLearners,
+    bind_part,
+    build_modules,
+    draw_pairs,
+    own_parts,
+    train_learners,
+    untrained_learners,
+)
+from rarefeat.workflow.config.model import Arm, Data, Training
 
 RIDGE = 1e-3
 """Penalty of the ridge regression, in units of the mean variance of an output."""
 PAIRS_STREAM, NOISE_STREAM, SHUFFLE_STREAM = "readout", "readout noise", "readout shuffle"
 """Random streams of the test set, its noise, and the control."""
+
+
+class Measured(NamedTuple):
+    """Replicas of a learner, and what is measured of them."""
+
+    learners: TrainedLearners
+    rows: list[dict]
+    """A row for each replica and feature."""
+    filled: dict[str, dict[str, Any]]
+    """What each part takes of the config, beside its options."""
+
+
+def learn(
+    namespace: str,
+    learner: Learner,
+    data: Data,
+    training: Training,
+    arm: Arm,
+    sigma: float,
+    eps_min: float | None,
+    seeds: list[int],
+    size: int = 0,
+    label: str = "train",
+    check: Callable[[Mapping, nn.Module], None] = lambda filled, module: None,
+    with_untrained: bool = False,
+) -> Measured:
+    """Train and measure a learner, some replicas at a time; without eps_min it is not trained.
+
+    `check` sees what each part takes of the config, and an encoder. With `with_untrained` the rows
+    have `r2_untrained` and `cosine_untrained`, too.
+    """
+    own = own_parts(learner) + own_rules(arm, training)
+
+    def run(seeds: list[int], training: Training) -> Measured:
+        settings = learner, data, training
+        filled = {}
+        for kind, (name, _) in KINDS.items():
+            given, options = bind_part(kind, *settings).keywords, getattr(learner, name)
+            filled[kind] = {key: value for key, value in given.items() if key not in options}
+        check(filled, *build_modules(learner, namespace, data, training, seeds[:1]))
+        # Embeddings are measured on the processor, wherever they were trained.
+        on_cpu = training.model_copy(update={"device": "cpu"})
+        source = DataLawSource(namespace, learner, data, on_cpu, sigma, seeds)
+        measure = partial(measure_learners, namespace=namespace, learner=learner, source=source)
+        untrained = partial(untrained_learners, namespace, learner, source)
+        if eps_min is None:
+            result = untrained()
+        else:
+            result = train_learners(namespace, *settings, arm, sigma, eps_min, seeds, label)
+        rows = measure(result)
+        if with_untrained:
+            for row, before in zip(rows, measure(untrained()), strict=True):
+                row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
+        return Measured(result._replace(module=None) if own else result, rows, filled)
+
+    parts = train_apart(run, namespace, seeds, training, own, size, label)
+    learners = [part.learners for part in parts]
+    first = learners[0]
+    together = first._replace(
+        parameters={
+            name: torch.cat([item.parameters[name] for item in learners])
+            for name in first.parameters
+        },
+        trajectory=[row for item in learners for row in item.trajectory],
+        **{
+            name: torch.cat([getattr(item, name) for item in learners])
+            for name in ("dictionary", "T1", "loss")
+        },
+    )
+    return Measured(together, [row for part in parts for row in part.rows], parts[0].filled)
+
+
+def embed_alone(
+    namespace: str,
+    learner: Learner,
+    data: Data,
+    training: Training,
+    parameters: Mapping[str, Tensor],
+    seeds: list[int],
+    tokens: Float[Tensor, "S n L d1"],
+) -> Float[Tensor, "S n outputs"]:
+    """Embed tokens by encoders of own code, which are built anew with their parameters."""
+
+    def run(some: list[int], training: Training) -> Tensor:
+        (place,) = map(seeds.index, some)
+        (module,) = build_modules(learner, namespace, data, training, some)
+        values = {name: value[place] for name, value in parameters.items()}
+        with torch.no_grad():
+            return functional_call(module, values, (tokens[place],))
+
+    return torch.stack(train_apart(run, namespace, seeds, training, own_parts(learner)))
 
 
 def ridge_r2(
@@ -42,9 +152,18 @@ def ridge_r2(
 
 
 def test_pairs(source: DataLawSource, n: int) -> Pairs:
-    """Draw the balanced test pairs of each replica, from the stream "readout"."""
-    sources = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
-    return draw_pairs(source.test_law, n, source.probability(), source.data.L, sources)
+    """Draw the balanced test pairs of each replica, from the stream "readout".
+
+    Features are independent, unless the law draws tokens itself.
+    """
+    L, probability = source.data.L, source.probability()
+    # Tokens are known once they are drawn; no law that is built in draws them.
+    for law in ([source.law] if source.is_own else []) + [partial(paper, L=L)]:
+        streams = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
+        pairs = draw_pairs(law, n, probability, L, streams)
+        if pairs.are_tokens:
+            break
+    return pairs
 
 
 def measure_learners(

@@ -127,12 +127,7 @@ PAPER = "infonce"
 """The paper's learner."""
 LOCKS = {"B-infonce": PAPER, "B-barlow": "barlow_twins"}
 """Learner whose threshold frequency is compared with the smallest one, by claim."""
-CONTRASTS = {
-    "B-threshold": "linear",
-    "B-supervised": "supervised",
-    "B-cosine": "nt_xent",
-    "B-adam": "adam",
-}
+CONTRASTS = {"B-adam": "adam"}
 """Learner whose threshold frequency is subtracted from that of the paper's, by claim."""
 
 

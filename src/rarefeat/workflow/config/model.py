@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from rarefeat.model import user_functions
+from rarefeat.errors import RarefeatError
+from rarefeat.model import own_code
 from rarefeat.model.arms import ARMS, ArmSpec
 from rarefeat.model.pruning import n_pruned
 from rarefeat.workflow.config.names import shorten_repr, suggest
@@ -20,7 +21,7 @@ def one_of(names: Collection[str]) -> Any:
     """Return a type: one of these names, or a user's MODULE:FUNCTION."""
 
     def checked(name: str) -> str:
-        if name not in names and (why := user_functions.explain_missing(name)):
+        if name not in names and (why := own_code.explain_missing(name)):
             if ":" in name:
                 raise ValueError(f"{shorten_repr(name)}: {why}")
             meant = suggest(name, names)
@@ -174,6 +175,13 @@ class Training(Section):
         description="scale of the attention's logits, which eq. (4) leaves open: a number, or"
         " 1/sqrt(d1) by name; 0 for a mean over the tokens",
     )
+    attention: Literal["fixed", "trained", "trained_without_decay", "decayed"] = Field(
+        default="fixed",
+        json_schema_extra={"absent": "fixed"},
+        description="W_Q and W_K: identities; trained by Algorithm 1, or without its decay; or the"
+        " control, which decays and is not trained. Of a study of imbalance under the simulator"
+        " direct; attention_scale is that of the start",
+    )
     bias: Bias
     device: Literal["cpu", "cuda"] = Field(
         default="cpu",
@@ -192,7 +200,16 @@ class Training(Section):
     )
 
     def logit_scale(self, d1: int) -> float:
-        """Return the scale of the attention's logits for tokens of dimension d1."""
+        """Return the scale of the logits of fixed attention for tokens of dimension d1."""
+        if self.attention != "fixed":
+            raise RarefeatError(
+                f"training.attention: must be fixed where no probe of a study of imbalance reads"
+                f" the encoder, got {self.attention}"
+            )
+        return self.first_logit_scale(d1)
+
+    def first_logit_scale(self, d1: int) -> float:
+        """Return the scale of the attention's logits at the start."""
         return 1 / math.sqrt(d1) if self.attention_scale == "1/sqrt(d1)" else self.attention_scale
 
     @model_validator(mode="after")

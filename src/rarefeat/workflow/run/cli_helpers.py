@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from rarefeat.errors import RarefeatError
+from rarefeat.model.rooms import LISTENERS, tell
 
 Item = TypeVar("Item")
 
@@ -52,34 +53,32 @@ SHOWN: list[Callable[[Iterable], Iterable]] = []
 """Functions that `progress` passes items through instead, the innermost last."""
 
 
-WATCHERS: list[Callable[[int, Any], None]] = []
-"""Functions that are told of the losses of every step."""
 LOSSES: list[Any] = []
 """Losses (S,) of the last recorded step, whose mean stands beside the progress."""
 
 
 @contextlib.contextmanager
 def progress_display(
-    display: bool | Callable[[Iterable], Iterable], watch: Callable[[int, Any], None] | None = None
+    display: bool | Callable[[Iterable], Iterable], listen: Callable[..., None] | None = None
 ) -> Iterator[None]:
     """Show progress as usual, not at all, or by passing items through a function.
 
-    `watch` is told of the losses of every step.
+    `listen` is told the losses of every step.
     """
-    before = list(SHOWN), list(WATCHERS)
+    before = list(SHOWN), list(LISTENERS)
     if display is not True:
         SHOWN.append(display or iter)
-    WATCHERS.extend([watch] if watch else [])
+    LISTENERS.extend([listen] if listen else [])
     try:
         yield
     finally:
-        SHOWN[:], WATCHERS[:] = before
+        SHOWN[:], LISTENERS[:] = before
 
 
-def report_losses(step: int, losses: Any, is_recorded: bool) -> None:
-    """Tell who watches of the losses (S,) of a step, and show those of a recorded one."""
-    for watch in WATCHERS:
-        watch(step, losses)
+def report_losses(step: int, seeds: list[int], losses: Any, is_recorded: bool) -> None:
+    """Tell listeners the losses (S,) of a step by seed, and show those of a recorded one."""
+    if LISTENERS:
+        tell(step, dict(zip(seeds, losses.tolist(), strict=True)))
     if is_recorded:
         LOSSES[:] = [losses]
 
