@@ -276,7 +276,7 @@ def test_compiled_code_in_a_users_folder_is_named_by_the_code(tmp_path, monkeypa
 
 
 def test_a_switched_off_compiler_is_one_line():
-    code = "import rarefeat; rarefeat.train(T=5, N=256, d1=60, K=32, progress=False)"
+    code = "import rarefeat; rarefeat.train(T=5, N=256, d1=80, K=32, progress=False)"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True

@@ -34,10 +34,11 @@ from rarefeat.api.keys import Keys
 from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
 from rarefeat.statistics import student_interval
+from rarefeat.training.border import train_apart
 from rarefeat.training.choices import Choice, choice_name
-from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules
+from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules, own_parts
 from rarefeat.training.optimisers import OPTIMISERS
-from rarefeat.training.readout import embed_alone, learn
+from rarefeat.training.readout import learn
 from rarefeat.training.step import replicas_per_batch
 from rarefeat.training.streams import PairStream
 from rarefeat.workflow.config.cells import Cell
@@ -103,11 +104,29 @@ class Learners:
             )
         if tokens.dim() == 3:
             tokens = tokens.expand(len(self.seeds), *tokens.shape)
-        if self.replicas.module is None:
-            settings = self.draws, self.learner, self.data, self.training
-            return embed_alone(*settings, self.parameters, self.seeds, tokens)
-        with torch.no_grad():
-            return self.replicas.embed(tokens)
+        if self.replicas.module:
+            with torch.no_grad():
+                return self.replicas.embed(tokens)
+
+        def embed(seeds: list[int], training: Training) -> Tensor:
+            places = map(self.seeds.index, seeds)
+            with torch.no_grad():
+                return torch.stack([self._build(place)(tokens[place]) for place in places])
+
+        own = own_parts(self.learner)
+        return torch.cat(train_apart(embed, self.draws, self.seeds, self.training, own))
+
+    def _build(self, place: int) -> torch.nn.Module:
+        """Build the encoder of a replica with its trained parameters."""
+        settings = self.learner, self.draws, self.data, self.training
+        if self.replicas.module:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of torch, where a graph is copied
+                module = copy.deepcopy(self.replicas.module).to_empty(device="cpu")
+        else:
+            (module,) = build_modules(*settings, [self.seeds[place]])
+        module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
+        return module
 
     @entry_point
     def summary(self) -> pd.DataFrame:
@@ -141,15 +160,7 @@ class Learners:
         if seed not in self.seeds:
             raise RarefeatError(f"learners: seed: must be one of {self.seeds}, got {seed!r}")
         place = self.seeds.index(seed)
-        if self.replicas.module is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # of torch, where a graph is copied
-                module = copy.deepcopy(self.replicas.module).to_empty(device="cpu")
-            module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
-            return module
-        settings = self.learner, self.draws, self.data, self.training
-        (module,) = build_modules(*settings, [seed])
-        module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
+        module = self._build(place)
         tokens = torch.randn(len(self.seeds), 6, self.data.L, self.data.d1)
         with torch.no_grad():
             if not torch.allclose(module(tokens[place]), self(tokens)[place], 1e-3, 1e-5):
@@ -390,11 +401,12 @@ def train_learners(
     on_step: Callable[[int, dict[int, float]], None] | None = None,
     **changes: Unpack[Keys],
 ) -> Learners:
-    """Train a learner of your own choice, all seeds at once, and measure it.
+    """Train a learner of your own choice and measure it.
 
     Where all four choices are the paper's, it trains in closed form, with the numbers of
     `rarefeat.train(simulator="direct")`; anything else goes through autograd. Replicas of one seed
-    share features, pairs and noise, whatever learns them.
+    share features, pairs and noise, whatever learns them. Seeds of built-in parts train at once;
+    with code of your own each trains alone, in a process of its own (docs/own_code.md).
 
     Parameters
     ----------

@@ -19,8 +19,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rarefeat.errors import RarefeatError
-from rarefeat.model.own_files import import_module, module_file, search_folders
-from rarefeat.model.rooms import one_line
+from rarefeat.model.own_files import import_module, module_file, one_line, search_folders
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,13 +30,7 @@ REGISTERED: dict[str, Callable] = {}
 
 
 class OwnCallable:
-    """A function or class of the user's: the only thing through which own code is called.
-
-    Attributes
-    ----------
-    kind : str
-        rule, data_law, encoder, loss or optimiser, for messages.
-    """
+    """A function or class of the user's: the only thing through which own code is called."""
 
     def __init__(self, kind: str, source: str | Callable) -> None:
         self.kind, self.source, self.__name__ = kind, source, own_name(source)

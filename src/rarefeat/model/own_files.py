@@ -33,14 +33,6 @@ FOLDERS: list[str] = []
 """Folders of the config files of the project in use, the last file's first."""
 
 
-class Notes:
-    """What the user's code in progress has read."""
-
-    def __init__(self) -> None:
-        self.opened: set[Path] = set()
-        self.opaque: set[str] = set()
-
-
 class Seal(NamedTuple):
     """A module of the user's, as its files were when it was hashed."""
 
@@ -53,8 +45,8 @@ class Seal(NamedTuple):
     """Whether a module among them declares what it reads."""
 
 
-NOTED: list[Notes] = []
-"""Notes of the room that this process is; none elsewhere."""
+NOTED: list[set[Path | str]] = []
+"""Files that own code has read, and opaque events, in the room that this process is."""
 
 
 def search_folders() -> list[str]:
@@ -120,12 +112,12 @@ def note(event: str, arguments: tuple) -> None:
     if not is_users_call(event in ("os.listdir", "os.scandir")):
         return
     if event in OPAQUE:
-        NOTED[-1].opaque.add(event)
+        NOTED[-1].add(event)
     elif isinstance(name := "." if name is None else name, str | bytes | os.PathLike):
         path = os.path.abspath(os.fsdecode(name))
         path = os.path.realpath(path) if path.startswith("/proc/") else path
         if is_user_file(path):
-            NOTED[-1].opened.add(Path(path))
+            NOTED[-1].add(Path(path))
 
 
 def is_users_call(is_listing: bool) -> bool:
@@ -151,6 +143,11 @@ def is_users_call(is_listing: bool) -> bool:
     return threading.current_thread() is not threading.main_thread()
 
 
+def one_line(error: BaseException) -> str:
+    """Return an error in one line."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
 def import_module(name: str) -> None:
     """Import a module of the user's; RarefeatError in one line where it fails."""
     folders = search_folders()
@@ -162,18 +159,16 @@ def import_module(name: str) -> None:
     except RarefeatError:
         raise
     except Exception as error:
-        line = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-        raise RarefeatError(f"{path} cannot be imported: {line}") from error
+        raise RarefeatError(f"{path} cannot be imported: {one_line(error)}") from error
     if module.__spec__.origin != str(path) or name in sys.stdlib_module_names:
         raise RarefeatError(f"{path}: another module is called {name}, too; rename it")
 
 
-def make_seal(name: str, notes: Notes) -> Seal:
+def make_seal(name: str) -> Seal:
     """Seal a module that was imported as the only one of the user's."""
     modules = [sys.modules[key] for key in user_modules()]
-    files = notes.opened | {
-        Path(file) for item in modules if (file := getattr(item, "__file__", ""))
-    }
+    files = {Path(file) for item in modules if (file := getattr(item, "__file__", ""))}
+    files |= NOTED[-1] - set(OPAQUE)
     declared = [item for item in modules if hasattr(item, "reads")]
     for module in declared:
         for entry in module.reads if isinstance(module.reads, list | tuple) else [module.reads]:
@@ -216,14 +211,14 @@ def digest_file(path: Path, *signature: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def find_unseen(notes: Notes, seals: Mapping[str, Seal]) -> str:
+def find_unseen(noted: set[Path | str], seals: Mapping[str, Seal]) -> str:
     """Return why own code is refused for what it has read; empty if all is in a hash."""
-    module = module_file(next(iter(seals))).name
-    if notes.opaque and not any(seal.declares for seal in seals.values()):
-        what = ", ".join(sorted(notes.opaque))
+    module, opaque = module_file(next(iter(seals))).name, noted & set(OPAQUE)
+    if opaque and not any(seal.declares for seal in seals.values()):
+        what = ", ".join(sorted(opaque))
         return f'{what}: what else it reads is not seen; declare it in {module}: reads = ["FILE"]'
     hashed = {os.path.realpath(path) for seal in seals.values() for path in seal.digests}
-    for path in sorted(notes.opened):
+    for path in sorted(noted - opaque):
         if path.exists() and os.path.realpath(path) not in hashed:
             remedy = f'declare it in {module}: reads = ["{path.name}"]'
             if path.suffix == ".py":

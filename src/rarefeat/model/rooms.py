@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model import own_files
-from rarefeat.model.own_files import Notes, Seal
+from rarefeat.model.own_files import Seal
 
 BUILTINS = frozenset(vars(builtins))
 VARIABLES = (
@@ -62,14 +62,14 @@ class Room:
         self.is_rehearsal, self.is_forked = is_rehearsal, is_forked
         self.modules = modules_of(own)
         self.is_of_files = len(self.modules) > 0 and all(":" in name for name in own)
-        self.digest, self.n_marks, self.notes = b"", 0, Notes()
+        self.digest, self.n_marks, self.noted = b"", 0, set()
         self.send: Callable[[Any], None] | None = None
 
     def refusal(self) -> str:
         """Return why own code of files is refused for what it has read; empty if it is not."""
         if not self.seals or not self.is_of_files:
             return ""
-        unseen = own_files.find_unseen(self.notes, self.seals)
+        unseen = own_files.find_unseen(self.noted, self.seals)
         return unseen and f"{', '.join(self.own)}: {unseen}"
 
 
@@ -220,10 +220,7 @@ def seal_all(own: Iterable[str]) -> dict[str, Seal]:
         if not (known := SEALED.get(place)) or not own_files.is_current(
             known.digests | known.folders
         ):
-            room = Room(
-                [f"{module}:"],
-                lambda name=module: [own_files.make_seal(name, own_files.NOTED[-1])],
-            )
+            room = Room([f"{module}:"], lambda name=module: [own_files.make_seal(name)])
             (answer,) = run_rooms([room]) if CAN_FORK else map(settle, occupy(room))
             SEALED[place] = answer.value
         seals[module] = SEALED[place]
@@ -349,9 +346,9 @@ def occupy(room: Room) -> Iterator[Answer]:
     from rarefeat.model.stream_names import OWN_CODE
 
     outer, ROOM = ROOM, room
-    room.notes, room.seals = (outer.notes, outer.seals) if outer else (room.notes, room.seals)
+    room.noted, room.seals = (outer or room).noted, (outer or room).seals
     own_files.install_hook()
-    own_files.NOTED[:] = [room.notes]
+    own_files.NOTED[:] = [room.noted]
     try:
         with global_generators(generator(*room.key, OWN_CODE)):
             if not outer:
@@ -364,17 +361,12 @@ def occupy(room: Room) -> Iterator[Answer]:
         yield Answer(None, room.digest, room.refusal())
     except (Exception, SystemExit) as error:
         trace = "".join(traceback.format_exception(error.__cause__ or error))
-        line = f"{', '.join(room.own)}: fails: {one_line(error)}"
+        line = f"{', '.join(room.own)}: fails: {own_files.one_line(error)}"
         line = str(error) if isinstance(error, RarefeatError) else line
         yield Answer(None, b"", room.refusal() or line, trace)
     finally:
         ROOM = outer
-        own_files.NOTED[:] = [outer.notes] if outer else []
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error in one line."""
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        own_files.NOTED[:] = [outer.noted] if outer else []
 
 
 def furnish(room: Room) -> None:

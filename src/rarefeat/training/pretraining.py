@@ -198,24 +198,24 @@ def pretrain(
     encoders, trajectory = {}, []
     for own, some_arms in group_by_own(arms, training):
 
-        def run(
-            some: list[int], training: Training, arms: list[Arm] = some_arms
-        ) -> tuple[dict[str, TrainedEncoder], list[dict]]:
+        def run(some: list[int], training: Training, arms: list[Arm] = some_arms) -> tuple:
             rows = [seeds.index(seed) for seed in some]
             start = None if weights is None else weights[rows]
-            trained, recorded = train_arms(
-                namespace, kind, data, training, arms, sigma, some, latents[rows], label, start
-            )
+            source = PairSource(namespace, kind, data, training, sigma, some, latents[rows], start)
+            recorder = Trajectories(source, data, training, [arm.label for arm in arms])
+            ways = [PruningArm(arm, namespace, some) for arm in arms]
+            end, window = training.bias.T1, MOMENT_WINDOW_STEPS
+            train(source, training, ways, recorder, end, window, label=label)
             steps = [
                 {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": value}
-                for step, metrics in recorded.items()
+                for step, metrics in recorder.metrics.items()
                 for arm in arms
                 for name, values in metrics[arm.label].items()
                 for seed, value in zip(some, values.double().tolist(), strict=True)
             ]
             return {
                 arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
-                for arm, encoder in trained.items()
+                for arm, encoder in recorder.encoders.items()
             }, steps
 
         parts = train_apart(run, namespace, seeds, training, own, size, label)
@@ -231,23 +231,3 @@ def group_by_own(arms: list[Any], training: Any = None) -> list[tuple[list[str],
     own = [(own_rules(arm, training), [arm]) for arm in arms]
     together = [arm for names, (arm,) in own if not names]
     return [([], together)] * bool(together) + [item for item in own if item[0]]
-
-
-def train_arms(
-    namespace: str,
-    kind: Literal["direct", "reduced"],
-    data: Data,
-    training: Training,
-    arms: list[Arm],
-    sigma: float,
-    seeds: list[int],
-    latents: Int[Tensor, "S N 2 L d"],
-    label: str,
-    weights: Float[Tensor, "S m p"] | None = None,
-) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, Metrics]]]:
-    """Train as `pretrain` does, without waiting for the GPU: encoders and metrics stay there."""
-    source = PairSource(namespace, kind, data, training, sigma, seeds, latents, weights)
-    recorder = Trajectories(source, data, training, [arm.label for arm in arms])
-    own = [PruningArm(arm, namespace, seeds) for arm in arms]
-    train(source, training, own, recorder, training.bias.T1, MOMENT_WINDOW_STEPS, label=label)
-    return recorder.encoders, recorder.metrics

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
@@ -96,41 +95,13 @@ def learn(
         return Measured(result._replace(module=None) if own else result, rows, filled)
 
     parts = train_apart(run, namespace, seeds, training, own, size, label)
-    learners = [part.learners for part in parts]
-    first = learners[0]
-    together = first._replace(
-        parameters={
-            name: torch.cat([item.parameters[name] for item in learners])
-            for name in first.parameters
-        },
-        trajectory=[row for item in learners for row in item.trajectory],
-        **{
-            name: torch.cat([getattr(item, name) for item in learners])
-            for name in ("dictionary", "T1", "loss")
-        },
-    )
-    return Measured(together, [row for part in parts for row in part.rows], parts[0].filled)
-
-
-def embed_alone(
-    namespace: str,
-    learner: Learner,
-    data: Data,
-    training: Training,
-    parameters: Mapping[str, Tensor],
-    seeds: list[int],
-    tokens: Float[Tensor, "S n L d1"],
-) -> Float[Tensor, "S n outputs"]:
-    """Embed tokens by encoders of own code, which are built anew with their parameters."""
-
-    def run(some: list[int], training: Training) -> Tensor:
-        (place,) = map(seeds.index, some)
-        (module,) = build_modules(learner, namespace, data, training, some)
-        values = {name: value[place] for name, value in parameters.items()}
-        with torch.no_grad():
-            return functional_call(module, values, (tokens[place],))
-
-    return torch.stack(train_apart(run, namespace, seeds, training, own_parts(learner)))
+    module, _, neurons, *_ = parts[0].learners
+    _, values, _, *tensors, trajectories = zip(*(part.learners for part in parts), strict=True)
+    parameters = {name: torch.cat([item[name] for item in values]) for name in values[0]}
+    rows = [row for part in parts for row in part.rows]
+    trajectory = [row for steps in trajectories for row in steps]
+    together = TrainedLearners(module, parameters, neurons, *map(torch.cat, tensors), trajectory)
+    return Measured(together, rows, parts[0].filled)
 
 
 def ridge_r2(

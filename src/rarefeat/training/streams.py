@@ -72,9 +72,7 @@ class PairStream(IterableDataset):
             return stream(partial(self.batches, name), (name, self.settings[-1][0]), self.own)
         return self.batches(name)
 
-    def batches(
-        self, name: str
-    ) -> Iterator[tuple[Float[Tensor, "K L d1"], Float[Tensor, "K L d1"], Float[Tensor, "K d"]]]:
+    def batches(self, name: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield batches, drawn as the workflow draws them whatever is set between them."""
         batches = self.draw(name)
         while True:
@@ -82,9 +80,7 @@ class PairStream(IterableDataset):
                 batch = next(batches)
             yield batch
 
-    def draw(
-        self, name: str
-    ) -> Iterator[tuple[Float[Tensor, "K L d1"], Float[Tensor, "K L d1"], Float[Tensor, "K d"]]]:
+    def draw(self, name: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield batches of a worker."""
         namespace, *others = self.settings
         source = DataLawSource(namespace, *others)
