@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 
 def train(seeds=(1, 2), **keys):
     """The R^2 of the last seed."""
-    learners = rarefeat.train_learners(seeds=list(seeds), **{**SMALL, **keys})
+    learners = rarefeat.train_learners(seed=list(seeds), **{**SMALL, **keys})
     return learners.table.query("seed == @seeds[-1]")["r2"].tolist()
 
 

@@ -63,6 +63,7 @@ class Room:
         self.modules = modules_of(own)
         self.is_of_files = len(self.modules) > 0 and all(":" in name for name in own)
         self.digest, self.n_marks, self.noted = b"", 0, set()
+        self.send: Callable[[Any], None] | None = None
 
     def refusal(self) -> str:
         """Return why own code of files is refused for what it has read; empty if it is not."""
@@ -79,6 +80,8 @@ class Answer(NamedTuple):
     digest: bytes = b""
     error: str = ""
     trace: str = ""
+    told: tuple = ()
+    """What listeners are to be told, before there is an answer."""
 
 
 class Rehearsed(BaseException):
@@ -108,6 +111,19 @@ def mark(*tensors: Any) -> None:
     ROOM.n_marks += 1
     if ROOM.n_marks > REHEARSED_STEPS and ROOM.is_rehearsal:
         raise Rehearsed
+
+
+LISTENERS: list[Callable[..., None]] = []
+"""Functions that are told what happens while a training runs."""
+
+
+def tell(*values: Any) -> None:
+    """Tell plain values to the listeners, of a room to those of the process that has started it."""
+    if ROOM and ROOM.send:
+        ROOM.send(Answer(told=values))
+    elif not (ROOM and ROOM.is_rehearsal):
+        for listen in LISTENERS:
+            listen(*values)
 
 
 def aside(checks: Callable[[], Any]) -> None:
@@ -240,8 +256,12 @@ def run_rooms(
                 pid, pipe = fork(rooms[waiting[0]])
                 running[pipe] = pid, waiting.pop(0)
             for pipe in wait([*running]):
-                pid, place = running.pop(pipe)
+                pid, place = running[pipe]
                 found[place] = receive(pipe, rooms[place].own)
+                if found[place].told:
+                    tell(*found.pop(place).told)
+                    continue
+                del running[pipe]
                 end(pid, pipe)
                 yield place
 
@@ -272,6 +292,8 @@ def fork(room: Room) -> tuple[int, Connection]:
         gc.freeze()  # a collection that looked at these objects would copy them
         # What a notebook shows would go by threads that this process has not.
         sys.stdin, sys.stdout, sys.stderr = None, sys.__stdout__, sys.__stderr__
+        if not room.is_rehearsal:
+            room.send = lambda answer: writer.send_bytes(pickle.dumps(answer))
         for answer in occupy(room):
             try:
                 data = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)

@@ -53,7 +53,7 @@ from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.pretraining import MOMENT_WINDOW_STEPS, pretrain
 from rarefeat.training.step import end_stage_one
 from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
-from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.cli_helpers import progress, report_losses
 
 
 @dataclass(frozen=True)
@@ -536,7 +536,9 @@ def train_by_autograd(
                 state[neurons] = stack(values[neurons]) - weights.masked_fill(~mask, 0.0)
         with one_line_errors(f"{learner.label}: step {step}"):
             losses = each(lambda s, x, y: loss(embed(s, x), y))(state, tokens, pairs.features)
-        if step in recorded_steps:
+        is_recorded = step in recorded_steps
+        report_losses(step, seeds, losses.detach(), is_recorded)
+        if is_recorded:
             metrics = {"loss": losses.detach()}
             if neurons:
                 metrics |= alignment_metrics(weights, dictionary, len(data.minority))

@@ -19,12 +19,13 @@ from rarefeat.model.device import any_or_gpu
 from rarefeat.model.neurons import alignment_metrics, minority_overlap
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.model.rooms import mark
+from rarefeat.model.rooms import LISTENERS, mark
 from rarefeat.model.sparse_coding import aggregated_sign
 from rarefeat.training.border import own_rules, train_apart
 from rarefeat.training.loop import Change, PairSource, View, train
 from rarefeat.training.step import TrainState, batch_loss, replicas_per_batch
 from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.run.cli_helpers import report_losses
 
 MOMENT_WINDOW_STEPS = 100
 """Window of the running means that a rule may read (steps)."""
@@ -107,9 +108,13 @@ class Trajectories:
         """Record metrics and neurons; at T, the encoders."""
         context, state = view.context, view.state
         step = self.step = context.step
-        if step not in self.recorded_steps:
+        is_recorded = step in self.recorded_steps
+        if not is_recorded and not LISTENERS:
             return
         loss = batch_loss(view.dense, self.config)
+        report_losses(step, self.source.seeds, loss, is_recorded)
+        if not is_recorded:
+            return
         floor = infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
         shared = recorded_metrics(context, loss, floor)
         neurons = [self.neurons(state)] if self.config.history else []
