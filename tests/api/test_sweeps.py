@@ -387,5 +387,3 @@ def test_select_takes_values_as_they_were_given(config):
     assert len(runs.select(bias="share=0", **{"lambda": 0.05}).trajectories) == 4
     assert "select: lambda_: no row has 1; there are 0.02, 0.05" in refusal(runs.select, lambda_=1)
     assert "select: lamda: no such column (did you mean" in refusal(runs.select, lamda=1)
-    with pytest.warns(DeprecationWarning, match="at is now select"):
-        assert len(runs.at(seed=1).table) == 4
