@@ -114,7 +114,8 @@ class Learners:
                 return torch.stack([self._build(place)(tokens[place]) for place in places])
 
         own = own_parts(self.learner)
-        return torch.cat(train_apart(embed, self.draws, self.seeds, self.training, own))
+        with progress_display(False):
+            return torch.cat(train_apart(embed, self.draws, self.seeds, self.training, own))
 
     def _build(self, place: int) -> torch.nn.Module:
         """Build the encoder of a replica with its trained parameters."""
