@@ -91,12 +91,13 @@ def test_own_defaults_win_and_all_that_a_part_is_given_is_told():
     assert built_in.given["optimiser"] == {"lr": 0.1, "weight_decay": 0.05}
 
 
-def test_law_without_frequencies_is_told():
+def test_law_without_frequencies_is_told(capfd):
     def always(n, generator, probability):
         return torch.randn(n, len(probability), generator=generator)
 
-    with pytest.warns(UserWarning, match="at half the probability, so that eps_min has no effect"):
-        rarefeat.train_learners(data_law=always, loss="spectral", **SMALL)
+    rarefeat.train_learners(data_law=always, loss="spectral", **SMALL)
+    told = "data_law always: draws the same at half the probability, so that eps_min has no effect"
+    assert capfd.readouterr().err.count(told) == 1
 
 
 def test_learners_have_controls_a_summary_a_plot_and_modules(tmp_path):

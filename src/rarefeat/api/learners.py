@@ -33,8 +33,8 @@ from rarefeat.api.entry_points import entry_point
 from rarefeat.api.keys import Keys
 from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
+from rarefeat.model.rooms import train_alone
 from rarefeat.statistics import student_interval
-from rarefeat.training.border import train_apart
 from rarefeat.training.choices import Choice, choice_name
 from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules, own_parts
 from rarefeat.training.optimisers import OPTIMISERS
@@ -108,14 +108,13 @@ class Learners:
             with torch.no_grad():
                 return self.replicas.embed(tokens)
 
-        def embed(seeds: list[int], training: Training) -> Tensor:
-            places = map(self.seeds.index, seeds)
+        def embed(seed: int) -> Tensor:
+            place = self.seeds.index(seed)
             with torch.no_grad():
-                return torch.stack([self._build(place)(tokens[place]) for place in places])
+                return self._build(place)(tokens[place])
 
         own = own_parts(self.learner)
-        with progress_display(False):
-            return torch.cat(train_apart(embed, self.draws, self.seeds, self.training, own))
+        return torch.stack(train_alone(embed, self.draws, self.seeds, own, is_rehearsed=False))
 
     def _build(self, place: int) -> torch.nn.Module:
         """Build the encoder of a replica with its trained parameters."""

@@ -147,8 +147,8 @@ def train_alone(
     RarefeatError if own code fails, reads what no hash has, or if a rehearsal of the first seed has
     other numbers.
     """
-    import torch._dynamo  # noqa: F401, which a first optimiser imports, and each room would
-
+    if not CAN_FORK:
+        return list(map(train, seeds))
     seals = seal_all(own)
 
     def make_room(seed: int, is_rehearsal: bool = False) -> Room:
@@ -217,9 +217,8 @@ def seal_all(own: Iterable[str]) -> dict[str, Seal]:
     seals = {}
     for module in modules_of(own):
         place = module, *own_files.search_folders()
-        if not (known := SEALED.get(place)) or not own_files.is_current(
-            known.digests | known.folders
-        ):
+        known = SEALED.get(place)
+        if not known or not own_files.is_current(known.digests | known.folders):
             room = Room([f"{module}:"], lambda name=module: [own_files.make_seal(name)])
             (answer,) = run_rooms([room]) if CAN_FORK else map(settle, occupy(room))
             SEALED[place] = answer.value

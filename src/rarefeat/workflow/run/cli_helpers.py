@@ -98,7 +98,9 @@ def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0
         with tqdm(items, total=total, desc=label) as bar:
             for item in bar:
                 yield item
-                bar.set_postfix_str(loss(), refresh=False)
+                if LOSSES:  # of a recorded step: reading them at each would wait for a GPU
+                    bar.set_postfix_str(loss(), refresh=False)
+                    LOSSES.clear()
         return
     start = last = time.monotonic()
     for done, item in enumerate(items, start=1):
