@@ -9,22 +9,39 @@ import pandas as pd
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.studies.experiment import select
 from rarefeat.studies.fate import AXES, LateLearning, LearningStudy
-from rarefeat.studies.fate.growth import TOPS
-from rarefeat.studies.fate.learning_times import log_margin_limit, state_from_table
-from rarefeat.studies.fate.theorem import cooccurrence, critical_sample
+from rarefeat.studies.fate.growth import TOPS, gate
+from rarefeat.studies.fate.theorem import critical_sample, threshold
 
-MIN_PROBABILITY = 0.005
-"""Probabilities are clipped to this distance from 0 and 1: one replica of 200."""
 DECIDED_BY = 1000
 """Step after which a replica counts for F-decided."""
-PAIRED = {
-    "F-reuse": ("reuse", "reuse", {"lambda": 0.02, "N": 8192}, {"lambda": 0.02, "N": 0}),
-    "F-apart": ("untied", "reuse", {"latents": "apart"}, {"lambda": 0.02, "N": 8192}),
-    "F-noiseless": ("noiseless", "reuse", {"N": 8192}, {"lambda": 0.02, "N": 8192}),
-    "F-leak-noise": ("leak_noiseless", "leak", {"N": 0}, {"lambda": 0.02, "eps_min": 0.3, "N": 0}),
-}
-"""Two studies and what selects a cell of each: learned in the first minus in the second, by the
-last step that both have."""
+FRESH = {"N": 0}
+PAIRED = (
+    ("F-reuse", "reuse", "reuse", {"lambda": 0.02, "N": 8192}, {"lambda": 0.02, "N": 0}),
+    ("F-apart", "untied", "reuse", {"latents": "apart"}, {"lambda": 0.02, "N": 8192}),
+    ("F-noiseless", "noiseless", "reuse", {"N": 8192}, {"lambda": 0.02, "N": 8192}),
+    ("F-leak-noise", "leak_noiseless", "leak", FRESH, {"lambda": 0.02, "eps_min": 0.3} | FRESH),
+    *(
+        ("F-push", f"{by}_{dose}", "fresh", FRESH, FRESH)
+        for by in ("neuron", "feature")
+        for dose in ("1", "quarter", "half", "2")
+    ),
+    *(("F-push", f"neuron_{dose}_05", "fresh_05", FRESH, FRESH) for dose in (1, 2)),
+    ("F-push-dose", "neuron_1", "neuron_quarter", FRESH, FRESH),
+    ("F-push-dose", "feature_1", "feature_quarter", FRESH, FRESH),
+    ("F-push-reuse", "reused", "neuron_1", {"N": 2048}, FRESH),
+    ("F-push-out", "reused_none", "reused", {"N": 2048}, {"N": 2048}),
+    ("F-leak-rest", "reused_none", "reused_none", {"N": 2048}, FRESH),
+    ("F-leak-added", "leak_1", "fresh", FRESH, FRESH),
+    ("F-leak-added", "leak_2", "fresh", FRESH, FRESH),
+    ("F-ties", "ties", "fresh", {"N": 512}, FRESH),
+    *(("F-signs-longer", "signs_longer", "fresh_longer", {"N": N}, FRESH) for N in (8192, 2048)),
+    *(
+        ("F-method", "method_push", "method_nothing", {"eps_min": eps}, {"eps_min": eps})
+        for eps in (0.1, 0.2, 0.3, 0.5)
+    ),
+)
+"""Claims, two studies and what selects a cell of each: learned in the first minus in the second, by
+the last step that both have."""
 CARRIED = "batch_32", "batch_512", "features_16", "bias_late"
 """Studies that change one hyper-parameter, each with pairs that come back and fresh ones."""
 BESIDE_PLAIN = {"F-signs": "new_signs", "F-tokens": "new_tokens", "F-replacement": "replacement"}
@@ -32,43 +49,42 @@ BESIDE_PLAIN = {"F-signs": "new_signs", "F-tokens": "new_tokens", "F-replacement
 BESIDE_FRESH = {
     "F-signs-fresh": "new_signs",
     "F-tokens-fresh": "new_tokens",
-    "F-ties": "planted_ties",
 }
 """Ways of drawing that are compared with fresh pairs, by claim."""
-GRIDS = "reuse", "rarest", "leak", "shares"
-"""Grids of points that share their seeds, on which predictors are compared."""
-SETTING = "sigma", "share", "lambda", "eps_min"
-"""Axes of a point but for its training pairs."""
+SETTING = "lambda", "eps_min"
+"""Axes of the study `thresholds` but for its training pairs."""
 Tables = Mapping[str, pd.DataFrame]
 
 
 def measure(tables: Tables, fate: LateLearning) -> Iterator[Measurement]:
     """Measure every claim in every regime of the tables that there are."""
-    points = {name: tables[f"{name}_fate"] for name in fate.studies_with_role("point")}
+    points = {name: tables[f"{name}_fate"] for name in fate.studies}
     for name, table in points.items():
-        for cell, group in table.groupby(list(AXES)):
-            regime = dict(zip(AXES, cell, strict=True))
-            yield from cell_measurements(name, regime, group, fate.studies[name].looked)
+        if fate.studies[name].push is None:
+            for cell, group in table.groupby(list(AXES)):
+                regime = dict(zip(AXES, cell, strict=True))
+                yield from cell_measurements(name, regime, group, fate.studies[name].looked)
     for name in CARRIED:
         if name in points:
             fresh, finite = (group for _, group in points[name].groupby(points[name]["N"] > 0))
             regime = {"lambda": finite["lambda"].iloc[0], "N": int(finite["N"].iloc[0])}
             yield learned_more("F-reuse", name, regime, finite, fresh)
-    for claim, (first, second, values, others) in PAIRED.items():
+    for claim, first, second, values, others in PAIRED:
         if first in points and second in points:
             cells = select(points[first], values), select(points[second], others)
-            yield learned_more(claim, first, values, *cells, min(cell["T"].min() for cell in cells))
+            step = min(cell["T"].min() for cell in cells)
+            yield learned_more(claim, first, values, *cells, step)
+            if claim == "F-method":
+                cost = np.subtract(*(cell.set_index("seed")["others"] for cell in cells))
+                yield measurement(f"{claim}-cost", first, values, cost, diverged=diverged(*cells))
     if {"mechanism", "mechanism_fresh"} <= set(points):
         yield from drawing_measurements(points["mechanism"], points["mechanism_fresh"])
     if "removal" in points:
         yield from removal_measurements(points["removal"])
-    grids = {name: points[name] for name in GRIDS if name in points}
-    if grids:
-        yield from predictor_measurements(grids, fate.studies)
+    if "thresholds" in points:
+        yield from predictor_measurements(points["thresholds"], fate.studies["thresholds"])
     if "reuse" in points and {8192, 32768} <= set(points["reuse"]["N"]):
         yield from passes_measurements(points["reuse"])
-    if "fate_times" in tables:
-        yield from time_measurements(tables["fate_times"], fate)
 
 
 def learned_by_seed(table: pd.DataFrame, step: float = np.inf) -> pd.Series:
@@ -125,7 +141,7 @@ def removal_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
     for N, pairs in table.groupby("N"):
         ways = dict(iter(pairs.groupby("latents")))
         for k in TOPS:
-            top, random = ways[f"without_top_{k}"], ways[f"without_random_{k}"]
+            top, random = ways[f"without_top_{k}"], ways[f"without_other_{k}"]
             regime = {"latents": f"without_top_{k}", "N": N}
             delay, count = doublings_later(top, random), diverged(top, random)
             yield measurement(f"F-top-{k}", "removal", regime, delay, diverged=count)
@@ -140,47 +156,36 @@ def doublings_later(table: pd.DataFrame, other: pd.DataFrame) -> pd.Series:
     return np.log2(steps / others)
 
 
-def predictor_measurements(
-    grids: Tables, studies: Mapping[str, LearningStudy]
-) -> Iterator[Measurement]:
+def predictor_measurements(table: pd.DataFrame, study: LearningStudy) -> Iterator[Measurement]:
     """Measure how often each predictor without a fitted constant is right about late or never."""
-    tables = {
-        name: table[~(table["learned_at"] <= studies[name].looked)] for name, table in grids.items()
-    }
-    fresh = pd.concat(table[table["N"] == 0] for table in tables.values())
-    leaks = fresh.groupby(list(SETTING))["leak"].median()
-    for name, table in tables.items():
-        late = table["learned_at"].notna()
-        # Where no fresh replica is left, all have learned it at once.
-        means = leaks.reindex(pd.MultiIndex.from_frame(table[list(SETTING)])).fillna(np.inf)
-        critical = critical_samples(studies[name], table, means.to_numpy())
-        tables[name] = table.assign(
-            late=late,
-            theorem=(table["N"].replace(0, np.inf) <= critical) == late,
-            border=(log_margin_limit(state_from_table(table, studies[name])) >= 0) == late,
-            neuron=(table["excess"] > 0) == late,
-            decay=(table["largest_leak"] > table["lambda"]) == late,
-        )
-    cells = [(name, "points", table) for name, table in tables.items()]
-    for name, over, table in [("reuse", "all points", pd.concat(tables.values())), *cells]:
-        often = table.groupby("lambda")["late"].transform("mean") >= 0.5
-        best = table["late"] == often
-        for claim, right, other in (
-            ("F-border", table["border"], best),
-            ("F-threshold", table["theorem"], best),
-            ("F-neuron", table["neuron"], best),
-            ("F-neuron-decay", table["decay"], best),
-            ("F-neuron-border", table["neuron"], table["border"]),
-        ):
-            gain = (right.astype(float) - other.astype(float)).groupby(table["seed"]).mean()
-            yield measurement(claim, name, {"over": over}, gain, diverged=diverged(table))
-
-
-def critical_samples(study: LearningStudy, table: pd.DataFrame, leaks: np.ndarray) -> np.ndarray:
-    """Compute the critical sample of each replica; the norm grows as decay takes."""
-    margins = table["lambda"].to_numpy() - leaks
-    q = cooccurrence(study.data, table["eps_min"].to_numpy())
-    return critical_sample(study.training.m, q, study.data.L**2, margins)
+    settings = pd.MultiIndex.from_frame(table[list(SETTING)])
+    leaks = select(table, FRESH).groupby(list(SETTING))["leak"].median()
+    smallest = select(table, {"N": table.loc[table["N"] > 0, "N"].min()})
+    variances = (smallest["N"] * smallest["kick_size"] ** 2).groupby(
+        [smallest[name] for name in SETTING]
+    ).median()  # fmt: skip
+    limits = threshold(
+        leaks.reindex(settings).to_numpy() - table["lambda"].to_numpy(),
+        np.array([gate(study.data.d, share) for share in table["share"]]),
+    )
+    critical = critical_sample(variances.reindex(settings).to_numpy(), limits, study.training.m)
+    late = table["learned_at"].notna()
+    table = table.assign(
+        late=late,
+        threshold=(table["N"].replace(0, np.inf) <= critical) == late,
+        neuron=(table["excess"] > 0) == late,
+        decay=(table["largest_leak"] > table["lambda"]) == late,
+    )
+    table = table[~(table["learned_at"] <= study.looked)]
+    often = table.groupby(list(SETTING))["late"].transform("mean") >= 0.5
+    best = table["late"] == often
+    for claim, right in (
+        ("F-threshold", table["threshold"]),
+        ("F-neuron", table["neuron"]),
+        ("F-neuron-decay", table["decay"]),
+    ):
+        gain = (right.astype(float) - best.astype(float)).groupby(table["seed"]).mean()
+        yield measurement(claim, "thresholds", {"over": "points"}, gain, diverged=diverged(table))
 
 
 def passes_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
@@ -191,31 +196,3 @@ def passes_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
         gain = learned_by_seed(small, passes * 8192) - learned_by_seed(large)
         regime = {"lambda": decay, "over": "passes"}
         yield measurement("F-passes", "reuse", regime, gain, diverged=diverged(small, large))
-
-
-def log_loss(probability: pd.Series, true: pd.Series) -> pd.Series:
-    """Compute minus the log of the probability of what happened (nat)."""
-    p = probability.clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
-    return -np.log(np.where(true, p, 1 - p))
-
-
-def time_measurements(table: pd.DataFrame, section: LateLearning) -> Iterator[Measurement]:
-    """Measure how well the linear model predicts late learning and its time.
-
-    Values are means of the drawn regimes over their replicas that did not learn at once.
-    """
-    table = table[table["at_once"] == 0]
-    is_fitted = table["study"].isin(section.studies_with_role("fit"))
-    constant = np.log2(table.loc[is_fitted, "learned_at"]).mean()
-    learned, log_time = table["learned_at"].notna(), np.log2(table["learned_at"])
-    table = table.assign(
-        loss=log_loss(table["probability"], learned) - log_loss(table["gate_alone"], learned),
-        error=np.abs(np.log2(table["predicted"] / table["learned_at"])),
-        plain=np.abs(constant - log_time),
-    )
-    for name, group in table.groupby("study"):
-        regimes = group.groupby(list(AXES))[["loss", "error", "plain"]].mean()
-        gain = (regimes["error"] - regimes["plain"]).dropna()
-        over = {"over": "drawn regimes"}
-        yield measurement("T-fate", name, over, regimes["loss"].to_numpy())
-        yield measurement("T-time", name, over, gain.to_numpy())

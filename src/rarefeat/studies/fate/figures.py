@@ -25,10 +25,6 @@ DRAWS = {
     "new_signs": "sign new at each visit",
     "new_tokens": "tokens new at each visit",
     "planted_ties": "fresh pairs with ties of sign",
-    "without_random_5": "5 random pairs without it",
-    "without_top_5": "5 top pairs without it",
-    "without_random_15": "15 random pairs without it",
-    "without_top_15": "15 top pairs without it",
 }
 """Labels of ways of drawing, in the order of the figure."""
 LOOK = {"": SeriesStyle(RARE, "o")}
