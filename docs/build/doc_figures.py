@@ -25,7 +25,6 @@ from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import MASKED, RARE, STYLES, SeriesStyle, project_style
 from rarefeat.studies.augmentation.figures import augmentation_images
-from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
@@ -222,10 +221,6 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
     "verdicts.svg": ((), verdict_mosaic),
     "claims_forest.svg": ((), claims_forest),
     "learned_by_frequency.png": (("confirmation_fates",), learned_by_frequency),
-    "fate_draws.png": (
-        ("fate_mechanism",),
-        lambda tables: fate_draws(tables["fate_mechanism"]),
-    ),
     "selection_law_errors.png": (
         ("selection_law_errors",),
         lambda tables: law_errors_by_third(tables["selection_law_errors"]),

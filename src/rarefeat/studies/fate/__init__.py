@@ -209,6 +209,10 @@ LAST = {
     "others": column("mean over the other features of the largest |cos| to each, then", SHARE),
     "count": maybe("training pairs with the rare feature; null for fresh pairs", unit="pairs"),
 }
+PUSH = {
+    "push": column("what is done to the growth of the rare feature; empty: nothing", kind=str),
+    "push_size": column("root mean square of what is added", SIZE, "1 / (eta steps)"),
+}
 OPENED = {
     "opened_trained": maybe(
         "fraction of training samples with the rare feature that open the gate of the neuron"
@@ -234,8 +238,7 @@ FATE = TableColumns(
         **AGAIN,
         **LAST,
         **OPENED,
-        "push": column("what is done to the growth of the rare feature; empty: nothing", kind=str),
-        "push_size": column("root mean square of what is added", SIZE, "1 / (eta steps)"),
+        **PUSH,
         "diverged": column("1 where a step was not taken", SHARE, ""),
     },
     (*CELL, "seed"),
@@ -268,7 +271,16 @@ FATE_POINTS = TableColumns(
         "pure": replicas("replicas that have learned it and had a cosine above 0.9 by T", SIZE),
         **{name: item._replace(kind=float, missing=True) for name, item in GROWTH.items()},
         **LOOKED,
+        **AGAIN,
         **LAST,
+        **PUSH,
+        "neurons": column("neurons of a replica", POSITIVE, "", kind=int),
+        "threshold": rate(
+            "push of which half of the runs have a larger one in some neuron if it lets the"
+            " feature in, by the theorem, with the leak of fresh pairs in the same setting",
+            SIZE,
+        ),
+        "critical_N": maybe("N below which pairs have such a push; infinite: any", unit="pairs"),
         "step_quarter": when("step by which a quarter of them has learned it; null for never"),
         "step_half": when("step by which half of them has"),
         **OPENED,
@@ -282,6 +294,13 @@ FIGURES = {
         " training step, with exact 95 % intervals. By the number of training pairs that come back,"
         " at 0.2 times the frequency of the other features and a weight decay of 0.02. Compare how"
         " many replicas learn late.",
+    ),
+    "fate_push": Figure(
+        ("fate_points",),
+        "Fraction of replicas that have learned the rare feature by the last step, with exact 95 %"
+        " intervals, against the push on a neuron over the one for which the theorem says a half:"
+        " fresh pairs with a constant push from stage 2 on, and pairs that come back with their"
+        " own. Line: the theorem, nothing fitted. Band: fresh pairs without a push.",
     ),
     "fate_conditions": Figure(
         ("fate_points",),

@@ -10,7 +10,7 @@ from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.studies.experiment import select
 from rarefeat.studies.fate import AXES, LateLearning, LearningStudy
 from rarefeat.studies.fate.growth import TOPS, gate
-from rarefeat.studies.fate.theorem import critical_sample, threshold
+from rarefeat.studies.fate.theorem import critical_sample, largest_normal, threshold
 
 DECIDED_BY = 1000
 """Step after which a replica counts for F-decided."""
@@ -168,7 +168,9 @@ def predictor_measurements(table: pd.DataFrame, study: LearningStudy) -> Iterato
         leaks.reindex(settings).to_numpy() - table["lambda"].to_numpy(),
         np.array([gate(study.data.d, share) for share in table["share"]]),
     )
-    critical = critical_sample(variances.reindex(settings).to_numpy(), limits, study.training.m)
+    critical = critical_sample(
+        variances.reindex(settings).to_numpy(), limits, largest_normal(study.training.m)
+    )
     late = table["learned_at"].notna()
     table = table.assign(
         late=late,

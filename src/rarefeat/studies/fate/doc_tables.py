@@ -46,9 +46,9 @@ def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def compare_removals(mechanism: pd.DataFrame, removal: pd.DataFrame) -> pd.DataFrame:
+def compare_removals(reused: pd.DataFrame, removal: pd.DataFrame) -> pd.DataFrame:
     """Compare removals of pairs, as `compare_draws` does; ways of drawing have no row."""
-    table = compare_draws(mechanism, removal)
+    table = compare_draws(reused, removal)
     return table[table["latents"].str.startswith("without_")]
 
 
@@ -90,7 +90,7 @@ def count_longer(table: pd.DataFrame) -> pd.DataFrame:
 
 TABLES = {
     "fate_mechanism": (("mechanism_fate", "mechanism_fresh_fate"), compare_draws),
-    "fate_removal": (("mechanism_fate", "removal_fate"), compare_removals),
+    "fate_removal": (("reused_fate", "removal_fate"), compare_removals),
     "fate_shares": (("fate_shares",), select_stairs),
     "fate_points": (("fate_points",), pd.DataFrame.copy),
     "fate_longer": (("long_fate",), count_longer),

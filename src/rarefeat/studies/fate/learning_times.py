@@ -3,19 +3,24 @@
 import math
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 import pandas as pd
 
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.verdict import BINARY, confidence_bounds
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.studies.fate import AXES, GROWTH, OPENED, LearningStudy
+from rarefeat.studies.fate import AGAIN, AXES, GROWTH, OPENED, PUSH, LearningStudy
+from rarefeat.studies.fate.growth import gate
+from rarefeat.studies.fate.theorem import critical_sample, largest_normal, threshold
 
 Tables = Mapping[str, pd.DataFrame]
+SETTING = ["sigma", "share", "lambda", "eps_min"]
+"""Axes of a point but for its training pairs."""
 
 
 def fate_points(tables: Tables, courses: dict[str, LearningStudy]) -> pd.DataFrame:
     """Return learning outcomes, growth terms and gate openings of every point."""
-    rows, medians = [], [*GROWTH, "cosine_looked", "cosine", "count"]
+    rows, medians = [], [*GROWTH, *AGAIN, "cosine_looked", "cosine", "others", "count"]
     for name, study in courses.items():
         table = tables[f"{name}_fate"]
         for point, group in points_of(table):
@@ -31,12 +36,35 @@ def fate_points(tables: Tables, courses: dict[str, LearningStudy]) -> pd.DataFra
                     "late": int(late.sum()),
                     "pure": int(group["pure_at"].notna().sum()),
                     **group[medians].median(),
+                    **group[list(PUSH)].iloc[0],
+                    "neurons": study.training.m,
                     "step_quarter": learning_quantile(times, 0.25),
                     "step_half": learning_quantile(times, 0.5),
                     **group.loc[late, list(OPENED)].mean(),
                 }
             )
-    return sort(pd.DataFrame(rows))
+    points = sort(pd.DataFrame(rows))
+    return points.assign(**push_thresholds(points, courses))
+
+
+def push_thresholds(
+    points: pd.DataFrame, courses: dict[str, LearningStudy]
+) -> dict[str, pd.Series]:
+    """Compute the push and the number of pairs for which the theorem says that half learn.
+
+    g is the weight decay, and A the median leak of fresh pairs in the same setting.
+    """
+    fresh = points[(points["N"] == 0) & (points["push"] == "") & (points["latents"] == "plain")]
+    leaks = fresh.groupby(SETTING)["leak"].median()
+    leak = leaks.reindex(pd.MultiIndex.from_frame(points[SETTING])).to_numpy()
+    of_one = points["study"].map({name: gate(s.data.d, 1.0) for name, s in courses.items()})
+    limits = threshold(leak - points["lambda"], of_one * points["share"])
+    variances = (points["N"] * points["kick_size"] ** 2).replace(0, np.nan)
+    largest = points["neurons"].map(largest_normal)
+    return {
+        "threshold": limits / largest,
+        "critical_N": critical_sample(variances, limits, largest),
+    }
 
 
 def fate_shares(tables: Tables) -> pd.DataFrame:
