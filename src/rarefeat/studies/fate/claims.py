@@ -15,8 +15,11 @@ from rarefeat.studies.fate.theorem import critical_sample, largest_normal, thres
 DECIDED_BY = 1000
 """Step after which a replica counts for F-decided."""
 FRESH = {"N": 0}
+CARRIED = "batch_32", "batch_512", "features_16", "bias_late"
+"""Studies that change one hyper-parameter, each with pairs that come back and fresh ones."""
 PAIRED = (
     ("F-reuse", "reuse", "reuse", {"lambda": 0.02, "N": 8192}, {"lambda": 0.02, "N": 0}),
+    *(("F-reuse", name, name, {"N": 8192}, FRESH) for name in CARRIED),
     ("F-apart", "untied", "reuse", {"latents": "apart"}, {"lambda": 0.02, "N": 8192}),
     ("F-noiseless", "noiseless", "reuse", {"N": 8192}, {"lambda": 0.02, "N": 8192}),
     ("F-leak-noise", "leak_noiseless", "leak", FRESH, {"lambda": 0.02, "eps_min": 0.3} | FRESH),
@@ -26,6 +29,20 @@ PAIRED = (
         for dose in ("1", "quarter", "half", "2")
     ),
     *(("F-push", f"neuron_{dose}_05", "fresh_05", FRESH, FRESH) for dose in (1, 2)),
+    *(
+        (claim, "mechanism", "mechanism", {"latents": way, "N": N}, {"latents": "plain", "N": N})
+        for claim, way in (
+            ("F-signs", "new_signs"),
+            ("F-tokens", "new_tokens"),
+            ("F-replacement", "replacement"),
+        )
+        for N in (8192, 2048)
+    ),
+    *(
+        (claim, "mechanism", "mechanism_fresh", {"latents": way, "N": N, "over": "fresh"}, FRESH)
+        for claim, way in (("F-signs-fresh", "new_signs"), ("F-tokens-fresh", "new_tokens"))
+        for N in (8192, 2048)
+    ),
     ("F-push-dose", "neuron_1", "neuron_quarter", FRESH, FRESH),
     ("F-push-dose", "feature_1", "feature_quarter", FRESH, FRESH),
     ("F-push-reuse", "reused", "neuron_1", {"N": 2048}, FRESH),
@@ -42,15 +59,6 @@ PAIRED = (
 )
 """Claims, two studies and what selects a cell of each: learned in the first minus in the second, by
 the last step that both have."""
-CARRIED = "batch_32", "batch_512", "features_16", "bias_late"
-"""Studies that change one hyper-parameter, each with pairs that come back and fresh ones."""
-BESIDE_PLAIN = {"F-signs": "new_signs", "F-tokens": "new_tokens", "F-replacement": "replacement"}
-"""Ways of drawing that are compared with pairs as drawn, by claim."""
-BESIDE_FRESH = {
-    "F-signs-fresh": "new_signs",
-    "F-tokens-fresh": "new_tokens",
-}
-"""Ways of drawing that are compared with fresh pairs, by claim."""
 SETTING = "lambda", "eps_min"
 """Axes of the study `thresholds` but for its training pairs."""
 Tables = Mapping[str, pd.DataFrame]
@@ -64,21 +72,15 @@ def measure(tables: Tables, fate: LateLearning) -> Iterator[Measurement]:
             for cell, group in table.groupby(list(AXES)):
                 regime = dict(zip(AXES, cell, strict=True))
                 yield from cell_measurements(name, regime, group, fate.studies[name].looked)
-    for name in CARRIED:
-        if name in points:
-            fresh, finite = (group for _, group in points[name].groupby(points[name]["N"] > 0))
-            regime = {"lambda": finite["lambda"].iloc[0], "N": int(finite["N"].iloc[0])}
-            yield learned_more("F-reuse", name, regime, finite, fresh)
     for claim, first, second, values, others in PAIRED:
         if first in points and second in points:
-            cells = select(points[first], values), select(points[second], others)
+            where = {axis: value for axis, value in values.items() if axis != "over"}
+            cells = select(points[first], where), select(points[second], others)
             step = min(cell["T"].min() for cell in cells)
             yield learned_more(claim, first, values, *cells, step)
             if claim == "F-method":
                 cost = np.subtract(*(cell.set_index("seed")["others"] for cell in cells))
                 yield measurement(f"{claim}-cost", first, values, cost, diverged=diverged(*cells))
-    if {"mechanism", "mechanism_fresh"} <= set(points):
-        yield from drawing_measurements(points["mechanism"], points["mechanism_fresh"])
     if "removal" in points:
         yield from removal_measurements(points["removal"])
     if "thresholds" in points:
@@ -122,18 +124,6 @@ def cell_measurements(
     yield measurement(
         "F-selective", study, regime, (rows["opened_fresh"] - rows["opened_without"])[late]
     )
-
-
-def drawing_measurements(table: pd.DataFrame, fresh: pd.DataFrame) -> Iterator[Measurement]:
-    """Measure what the ways of drawing change, beside pairs as drawn and beside fresh ones."""
-    for N, pairs in table.groupby("N"):
-        ways = dict(iter(pairs.groupby("latents")))
-        for claim, way in BESIDE_PLAIN.items():
-            regime = {"latents": way, "N": N}
-            yield learned_more(claim, "mechanism", regime, ways[way], ways["plain"])
-        for claim, way in BESIDE_FRESH.items():
-            regime = {"latents": way, "N": N, "over": "fresh"}
-            yield learned_more(claim, "mechanism", regime, ways[way], fresh)
 
 
 def removal_measurements(table: pd.DataFrame) -> Iterator[Measurement]:

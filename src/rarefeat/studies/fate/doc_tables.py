@@ -46,12 +46,6 @@ def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def compare_removals(reused: pd.DataFrame, removal: pd.DataFrame) -> pd.DataFrame:
-    """Compare removals of pairs, as `compare_draws` does; ways of drawing have no row."""
-    table = compare_draws(reused, removal)
-    return table[table["latents"].str.startswith("without_")]
-
-
 def interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
     """Return the mean of differences by seed and its 95 % interval, as columns."""
     estimate = estimate_mean(difference.dropna())
@@ -90,7 +84,7 @@ def count_longer(table: pd.DataFrame) -> pd.DataFrame:
 
 TABLES = {
     "fate_mechanism": (("mechanism_fate", "mechanism_fresh_fate"), compare_draws),
-    "fate_removal": (("reused_fate", "removal_fate"), compare_removals),
+    "fate_removal": (("reused_fate", "removal_fate"), compare_draws),
     "fate_shares": (("fate_shares",), select_stairs),
     "fate_points": (("fate_points",), pd.DataFrame.copy),
     "fate_longer": (("long_fate",), count_longer),

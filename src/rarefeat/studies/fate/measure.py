@@ -92,9 +92,8 @@ class Replica:
         self.looked |= {"cosine_looked": cosine, **self.growth.summary()}
         if course.again:
             other = Sample(sample.settings, sample.seed + OTHER_SEED)
-            self.looked["kick_other"] = measure_growth(
-                other, kernel, state, course.passes
-            ).kick_size()
+            growth = measure_growth(other, kernel, state, course.passes)
+            self.looked["kick_other"] = growth.kick_size()
         if sample.settings.removal:
             sample.pairs = remove_rare(sample.pairs, pairs_to_remove(sample, self.growth))
 
