@@ -20,7 +20,6 @@ from rarefeat.studies.fate import (
     claims,
     learning_times,
 )
-from rarefeat.studies.fate.doc_tables import count_longer, select_stairs
 from rarefeat.studies.fate.draws import CellSettings
 from rarefeat.studies.fate.growth import gate
 from rarefeat.studies.fate.measure import Course, train_until_learned
@@ -52,12 +51,6 @@ def test_replica_is_independent_of_the_others(N, push):
         alone = pd.DataFrame(train_until_learned(cell, [regime], course, [2]))
         together = both.iloc[[3 * i + 1]].reset_index(drop=True)
         pd.testing.assert_frame_equal(together, alone, check_exact=True, check_dtype=False)
-
-
-def test_share_interval_at_the_ends():
-    for n in (1, 16):
-        assert learning_times.share_interval(0, n) == pytest.approx((0, 1 - 0.025 ** (1 / n)))
-        assert learning_times.share_interval(n, n) == pytest.approx((0.025 ** (1 / n), 1))
 
 
 def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> pd.DataFrame:
@@ -203,25 +196,3 @@ def test_every_declared_claim_is_measured(full):
     }
     measured = {row.claim for row in claims.measure(tables, full)}
     assert measured == set(load_claims("fate").claims)
-
-
-def test_select_stairs_keeps_every_rise():
-    shares = learning_times.fate_shares(
-        {"reuse_fate": pd.concat([planted(True, 2048), planted(False, 8192)])}
-    )
-    stairs = select_stairs(shares)
-    assert len(stairs) < len(shares) / 3
-    for _, group in shares[shares["step"] >= 100].groupby("N"):
-        selected = stairs[stairs["N"] == group["N"].iloc[0]].set_index("step")["learned"]
-        filled = selected.reindex(group["step"]).ffill()
-        assert filled.to_numpy().tolist() == group["learned"].tolist()
-
-
-def test_count_longer_is_cumulative():
-    learned = pd.DataFrame(
-        {"learned_at": [500.0, 501, 8000, 32_000, math.nan], "cosine": [0.9, 0.9, 0.9, 0.9, 0.03]}
-    )
-    row = count_longer(learned.assign(**POINT)).iloc[0]
-    assert row[["by_500", "by_2000", "by_8000", "by_32000", "n"]].tolist() == [1, 2, 3, 4, 5]
-    assert row["ci_low"] < 0.8 < row["ci_high"]
-    assert row["cosine_without"] == 0.03
