@@ -14,7 +14,6 @@ from rarefeat.studies.fate import (
     AGAIN,
     FATE_POINTS,
     GROWTH,
-    OPENED,
     LateLearning,
     Push,
     claims,
@@ -56,11 +55,14 @@ def test_replica_is_independent_of_the_others(N, push):
 def planted(late: bool, N: int = 8192, latents: str = "plain", n: int = 16) -> pd.DataFrame:
     """Return replicas that all learn at step 1,000, or never."""
     rows = pd.DataFrame({"seed": range(n), "learned_at": 1000.0 if late else np.nan})
+    rows[[*GROWTH, *AGAIN, "cosine_looked", "cosine", "count"]] = np.nan
     random = np.random.default_rng(N)
     return rows.assign(
         **POINT | {"latents": latents, "N": N},
         pure_at=rows["learned_at"],
         T=4000,
+        push="",
+        push_size=0.0,
         kick_size=0.07 * N**-0.5 if N else 0.0,
         diverged=0.0,
         others=0.9 - 0.001 * random.random(n),
@@ -164,9 +166,7 @@ def test_predictor_claims_follow_planted_replicas(right):
 
 def test_points_have_the_threshold_of_their_setting(full):
     """Of half the push the threshold is the same, and a quarter of the pairs has it."""
-    empty = [*GROWTH, *AGAIN, *OPENED, "cosine_looked", "cosine", "count"]
-    table = pd.concat(planted(N > 0, N) for N in (2048, 8192, 0)).assign(push="", push_size=0.0)
-    table[[name for name in empty if name not in table]] = np.nan
+    table = pd.concat(planted(N > 0, N) for N in (2048, 8192, 0))
     points = learning_times.fate_points({"reuse_fate": table}, {"reuse": full.studies["reuse"]})
     points = FATE_POINTS.schema.validate(points[list(FATE_POINTS.columns)]).set_index("N")
     assert points["threshold"].nunique() == 1

@@ -9,8 +9,8 @@ import pandas as pd
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.studies.experiment import select
 from rarefeat.studies.fate import AXES, LateLearning, LearningStudy
-from rarefeat.studies.fate.growth import TOPS, gate
-from rarefeat.studies.fate.theorem import critical_sample, largest_normal, threshold
+from rarefeat.studies.fate.growth import TOPS
+from rarefeat.studies.fate.learning_times import SETTING, fate_points
 
 DECIDED_BY = 1000
 """Step after which a replica counts for F-decided."""
@@ -59,8 +59,6 @@ PAIRED = (
 )
 """Claims, two studies and what selects a cell of each: learned in the first minus in the second, by
 the last step that both have."""
-SETTING = "lambda", "eps_min"
-"""Axes of the study `thresholds` but for its training pairs."""
 Tables = Mapping[str, pd.DataFrame]
 
 
@@ -148,19 +146,10 @@ def doublings_later(table: pd.DataFrame, other: pd.DataFrame) -> pd.Series:
 
 def predictor_measurements(table: pd.DataFrame, study: LearningStudy) -> Iterator[Measurement]:
     """Measure how often each predictor without a fitted constant is right about late or never."""
-    settings = pd.MultiIndex.from_frame(table[list(SETTING)])
-    leaks = select(table, FRESH).groupby(list(SETTING))["leak"].median()
-    smallest = select(table, {"N": table.loc[table["N"] > 0, "N"].min()})
-    variances = (smallest["N"] * smallest["kick_size"] ** 2).groupby(
-        [smallest[name] for name in SETTING]
-    ).median()  # fmt: skip
-    limits = threshold(
-        leaks.reindex(settings).to_numpy() - table["lambda"].to_numpy(),
-        np.array([gate(study.data.d, share) for share in table["share"]]),
-    )
-    critical = critical_sample(
-        variances.reindex(settings).to_numpy(), limits, largest_normal(study.training.m)
-    )
+    points = fate_points({"thresholds_fate": table}, {"thresholds": study})
+    smallest = select(points, {"N": table.loc[table["N"] > 0, "N"].min()})
+    critical = smallest.set_index(SETTING)["critical_N"]
+    critical = critical.reindex(pd.MultiIndex.from_frame(table[SETTING])).to_numpy()
     late = table["learned_at"].notna()
     table = table.assign(
         late=late,
@@ -169,7 +158,7 @@ def predictor_measurements(table: pd.DataFrame, study: LearningStudy) -> Iterato
         decay=(table["largest_leak"] > table["lambda"]) == late,
     )
     table = table[~(table["learned_at"] <= study.looked)]
-    often = table.groupby(list(SETTING))["late"].transform("mean") >= 0.5
+    often = table.groupby(SETTING)["late"].transform("mean") >= 0.5
     best = table["late"] == often
     for claim, right in (
         ("F-threshold", table["threshold"]),

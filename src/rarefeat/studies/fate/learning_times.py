@@ -52,11 +52,14 @@ def push_thresholds(
 ) -> dict[str, pd.Series]:
     """Compute the push and the number of pairs for which the theorem says that half learn.
 
-    g is the weight decay, and A the median leak of fresh pairs in the same setting.
+    g is the weight decay, and A the median leak of fresh pairs in the same setting, T aside.
     """
+    alike = {n: repr((s.data, s.training.model_copy(update={"T": 0}))) for n, s in courses.items()}
+    points = points.assign(alike=points["study"].map(alike))
+    setting = ["alike", *SETTING]
     fresh = points[(points["N"] == 0) & (points["push"] == "") & (points["latents"] == "plain")]
-    leaks = fresh.groupby(SETTING)["leak"].median()
-    leak = leaks.reindex(pd.MultiIndex.from_frame(points[SETTING])).to_numpy()
+    leaks = fresh.groupby(setting)["leak"].median()
+    leak = leaks.reindex(pd.MultiIndex.from_frame(points[setting])).to_numpy()
     of_one = points["study"].map({name: gate(s.data.d, 1.0) for name, s in courses.items()})
     limits = threshold(leak - points["lambda"], of_one * points["share"])
     variances = (points["N"] * points["kick_size"] ** 2).replace(0, np.nan)
