@@ -275,6 +275,7 @@ FATE_POINTS = TableColumns(
         **LAST,
         **PUSH,
         "neurons": column("neurons of a replica", POSITIVE, "", kind=int),
+        "features": column("features beside the rare one", POSITIVE, "", kind=int),
         "threshold": rate(
             "push of which half of the runs have a larger one in some neuron if it lets the"
             " feature in, by the theorem, with the leak of fresh pairs in the same setting",
@@ -300,7 +301,8 @@ FIGURES = {
         "Fraction of replicas that have learned the rare feature by the last step, with exact 95 %"
         " intervals, against the push on a neuron over the one for which the theorem says a half:"
         " fresh pairs with a constant push from stage 2 on, and pairs that come back with their"
-        " own. Line: the theorem, nothing fitted. Band: fresh pairs without a push.",
+        " own. Lines: the theorem, nothing fitted, for as many independent pushes as there are neurons,"
+        " or other features. Band: fresh pairs without a push.",
     ),
     "fate_conditions": Figure(
         ("fate_points",),

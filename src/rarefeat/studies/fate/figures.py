@@ -28,6 +28,8 @@ PUSHED = {
 }
 """What pushes, in the order of the legend of the figure of the push."""
 LOOK = {"": SeriesStyle(RARE, "o")}
+REUSED = "fresh", "reused", "reuse", "rarest"
+"""Studies of pairs as drawn on the axis of the push."""
 DOSES = 0.1, 10
 """Range of pushes of the figure, in units of the threshold."""
 LATE = 0.02
@@ -110,26 +112,26 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
 
 def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Draw the fraction of learned replicas against the push over its threshold."""
-    points = add_shares(tables["fate_points"]).dropna(subset="threshold")
-    points = points[(points["latents"] == "plain") & points["push"].fillna("").isin(PUSHED)]
+    points = add_shares(tables["fate_points"].fillna({"push": ""}))
+    points = points[(points["push"] != "") | points["study"].isin(REUSED)]
     own = points["push_size"].where(points["N"] == 0, points["kick_size"])
-    points = points.assign(dose=own / points["threshold"], push=points["push"].fillna(""))
+    points = points.assign(dose=own / points["threshold"])
     figure, ((ax,),) = panels(height=2.6)
-    fresh = points[(points["N"] == 0) & (points["push"] == "") & (points["lambda"] == LATE)]
-    for row in fresh[fresh["study"] == "fresh"].itertuples():
+    for row in points[points["study"] == "fresh"].itertuples():
         ax.axhspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0, zorder=0)
         ax.axhline(row.mean, color=GREY, lw=0.7, zorder=0)
     for (kind, label), style in zip(PUSHED.items(), assign_styles(PUSHED).values(), strict=True):
-        rows = points[(points["push"] == kind) & (points["dose"] > 0)]
+        rows = points[(points["push"] == kind) & points["dose"].between(*DOSES)]
         bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
         ax.errorbar(
             rows["dose"], rows["mean"], bars.to_numpy(), ls="none", lw=0.8, color=style.colour,
             marker=style.marker, markersize=4, label=label,
         )  # fmt: skip
     doses = np.geomspace(*DOSES, 200)
-    m = int(points["neurons"].iloc[0]) if len(points) else 1
-    curve = share_learned(doses, largest_normal(m), m)
-    ax.plot(doses, curve, color="0.3", lw=1, label="theorem, nothing fitted")
+    for row in points[["neurons", "features"]].head(1).itertuples():
+        for m, name, line in ((row.neurons, "neurons", "-"), (row.features, "features", "--")):
+            shares = share_learned(doses, largest_normal(row.neurons), m)
+            ax.plot(doses, shares, color="0.3", lw=1, ls=line, label=f"theorem, {m} {name}")
     ax.set(
         xscale="log",
         xlim=DOSES,

@@ -38,6 +38,7 @@ def fate_points(tables: Tables, courses: dict[str, LearningStudy]) -> pd.DataFra
                     **group[medians].median(),
                     **group[list(PUSH)].iloc[0],
                     "neurons": study.training.m,
+                    "features": study.data.d - 1,
                     "step_quarter": learning_quantile(times, 0.25),
                     "step_half": learning_quantile(times, 0.5),
                     **group.loc[late, list(OPENED)].mean(),
