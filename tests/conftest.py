@@ -19,6 +19,7 @@ from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, Measurement, measured_table
 from rarefeat.claims.verdict import verdicts
 from rarefeat.errors import RarefeatError
+from rarefeat.model import own_files
 from rarefeat.model.encoder import attend, embed, pre_activations
 from rarefeat.model.randomness import generator
 from rarefeat.model.simulators import make_simulator
@@ -39,6 +40,8 @@ from rarefeat.workflow.run.job_inputs import JobInputs, call
 from rarefeat.workflow.study_kind import PRETRAIN, PROBE, SYNTHESISE, Stage, Table, lineage
 
 torch.set_num_threads(1)
+# Own code of a file runs without the user's modules; what checks shapes is none of them.
+own_files.INSTALLED += (f"{Path(__file__).parent}/",)
 # Of a shell that runs the tests in the background, processes would inherit that SIGINT is ignored.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -188,8 +191,8 @@ def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[TrainedE
 
 
 def probe_arm(study, simulator, data, training, arm, sigma, seeds, latents, encoder) -> list[dict]:
-    """Probe one arm alone, given weights and bias of a training that has not diverged."""
-    encoders = {arm.label: (*encoder, torch.zeros(len(seeds)))} if encoder else {}
+    """Probe one arm alone, given weights and bias, and maybe W_Q and W_K, of a finite training."""
+    encoders = {arm.label: (*encoder[:2], torch.zeros(len(seeds)), *encoder[2:])} if encoder else {}
     return probe(study, simulator, data, training, [arm], sigma, seeds, latents, encoders)
 
 

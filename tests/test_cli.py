@@ -32,7 +32,6 @@ from rarefeat.workflow.run.code_hashes import user_functions
             "bias: Input should be a valid dictionary",
         ),
         ("predict-critical-frequency K=64", 1, "K is 64, and not 128"),
-        ("predict-step m=60", 0, "DeprecationWarning: The command 'predict-step' is deprecated"),
         ("show nothing", 1, "nothing"),
         ("new rule paper", 1, "new: paper is a target"),
         ("new loss __main__", 1, "new: __main__ is an installed Python module"),
@@ -89,7 +88,7 @@ def test_new_file_trains_beside_its_config(kind, tmp_path, monkeypatch):
         assert own in repr(trained)
     else:
         key = {KINDS[kind]: own}
-        trained = rarefeat.train_learners(config=config, seeds=range(2), **key, **TINY)
+        trained = rarefeat.train_learners(config=config, seed=range(2), **key, **TINY)
         assert not trained.table["diverged"].any()
 
 

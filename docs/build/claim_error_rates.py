@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import stdtr
 
 from rarefeat.claims.estimate import Estimate
-from rarefeat.claims.verdict import ALPHA_LEVEL, p_value_below
+from rarefeat.claims.verdict import ALPHA_LEVEL, interval, p_value_below
 from rarefeat.workflow.files.published import FOLDER, PublishedTables, commit
 from rarefeat.workflow.run.cli_helpers import run_main
 
@@ -28,6 +28,15 @@ LAWS: dict[str, tuple[str, float, Law]] = {
     ),
     "log-normal, spread 1": (
         "number", np.exp(1 / 2), lambda rng, shape: np.exp(rng.normal(size=shape)),
+    ),
+    "error on 1,000 test samples, 0.2 %": (
+        "share", 0.002, lambda rng, shape: rng.binomial(1000, 0.002, shape) / 1000,
+    ),
+    "0.2 in 90 % of seeds, about 0.9 in the others": (
+        "share", 0.27,
+        lambda rng, shape: (
+            np.where(rng.random(shape) < 0.9, 0.2, 0.9) + 0.02 * rng.normal(size=shape)
+        ),
     ),
     "share near 0": ("share", 0.05, lambda rng, shape: rng.beta(1.0, 19.0, shape)),
     "share that is 0 in 95 % of seeds, else 1": (
@@ -74,6 +83,18 @@ def error_rates(law: str, n: int, studies: int = STUDIES) -> pd.DataFrame:
         for name, level in LEVELS.items()
     ]  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def coverage(law: str, n: int, studies: int = 4000) -> tuple[float, float]:
+    """Simulate how often the printed interval, and Student's, hold the mean of a law."""
+    kind, mean, draw = LAWS[law]
+    estimate = estimates_of(draw(np.random.default_rng([n, *law.encode()]), (studies, n)))
+    held = [0, 0]
+    for value, error in zip(estimate.value, estimate.error, strict=True):
+        one = Estimate(value, error, n - 1, n)
+        for i, (low, high) in enumerate((interval(one, kind), one.interval())):
+            held[i] += low <= mean <= high
+    return held[0] / studies, held[1] / studies
 
 
 def main() -> None:

@@ -8,23 +8,25 @@ import itertools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from claims_forest import COLOURS, claims_forest, svg
-from explorer import SIGMA
 from figures_from_published import iter_figures
 from formatting import interval, records, select_rows
 from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.figures.labels import arm_name
+from rarefeat.figures.labels import EPS, arm_name, n_of
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.save import png_bytes
-from rarefeat.figures.style import MASKED, RARE, STYLES, SeriesStyle, project_style
+from rarefeat.figures.style import GREY, MASKED, STYLES, SeriesStyle, project_style
+from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
+from rarefeat.studies.imbalance.figures import gate
 from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
@@ -91,23 +93,34 @@ def score_heatmap(tables: PublishedTables) -> Figure:
     return figure
 
 
-def learned_by_frequency(tables: PublishedTables) -> Figure:
-    """Draw the share of runs that learn the rare feature against its relative frequency."""
-    shares = select_rows(tables["confirmation_fates"], sigma=SIGMA, fate="learned")
-    shares = shares.sort_values("eps_min")
-    figure, ((panel,),) = panels(height=2.3)
-    panel.fill_between(
-        shares["eps_min"], shares["ci_low"], shares["ci_high"], color=RARE, alpha=0.2, lw=0
+def algorithm_1(tables: PublishedTables) -> Figure:
+    """Draw the share of runs that learn the feature with Algorithm 1, and with random masks."""
+    styles = {"dense": SeriesStyle("black", "o").without_line}
+    rows = []
+    for arm, words, colour in (
+        ("pruned_neuron", "smallest", MASKED),
+        ("random_neuron", "random", GREY),
+    ):
+        for onset, marker in ((0, "s"), (45, "^"), (92, "D")):
+            name = f"{words} neurons from step {onset} on"
+            styles[name] = SeriesStyle(colour, marker, filled=arm != "random_neuron").without_line
+            rows.append((arm, onset, name))
+    table = tables["algorithm_1"]
+    table = table.merge(
+        pd.DataFrame([("dense", 0, "dense"), *rows], columns=["arm", "onset", "series"])
     )
-    panel.plot(shares["eps_min"], shares["share"], color=RARE, marker="o")
-    panel.set(
-        xlabel="how often the rare feature is seen, relative to the others",
-        ylabel="runs that learn it",
-        ylim=(-0.03, 1.03),
-        title="Runs that learn the rare feature",
-    )
-    panel.yaxis.set_major_formatter(PercentFormatter(1))
-    return figure
+    ends = [
+        fraction_interval(np.repeat([1.0, 0.0], [row.learned, row.n - row.learned]))
+        for row in table.itertuples()
+    ]
+    table["ci_low"], table["ci_high"] = zip(*ends, strict=True)
+    table["mean"] = table["learned"] / table["n"]
+    figure, axes = panels(height=2.4)
+    plot_points(axes[0, 0], table, "eps_min", "mean", styles, order=sorted(set(table["eps_min"])))
+    axes[0, 0].set(xlabel=EPS, ylabel="runs that learn it", ylim=(-0.03, 1.03))
+    axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Runs that learn the rare feature, with Algorithm 1 and without")
+    return finish_figure(figure, axes[0], styles, f"exact 95 % intervals, {n_of(*table['n'])}")
 
 
 def table_2(tables: PublishedTables) -> Figure:
@@ -213,6 +226,7 @@ def verdict_mosaic(tables: PublishedTables) -> str:
 
 
 DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure | str]]] = {
+    "algorithm_1.png": (("algorithm_1",), algorithm_1),
     "selection_auc.png": (("selection_scores_at_end",), score_heatmap),
     "table_2_beside.png": (
         ("cifar10_confirm_gains", "cifar10_rho50_gains", "cifar10_milder_gains"),
@@ -220,7 +234,7 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
     ),
     "verdicts.svg": ((), verdict_mosaic),
     "claims_forest.svg": ((), claims_forest),
-    "learned_by_frequency.png": (("confirmation_fates",), learned_by_frequency),
+    "gate.png": (("gate",), lambda tables: gate({"gate": tables["gate"]})),
     "selection_law_errors.png": (
         ("selection_law_errors",),
         lambda tables: law_errors_by_third(tables["selection_law_errors"]),

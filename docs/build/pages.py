@@ -1,6 +1,6 @@
 """Pages with numbers, from templates and the tables of docs/tables.
 
-docs/templates/X.md.j2 becomes docs/X.md, and README.md.j2 README.md. A kind of study without a
+docs/templates/X.md.j2 becomes docs/X.md (X.html.j2 docs/X.html), and README.md.j2 README.md. A kind of study without a
 template has the page of study.j2, which shows figures and tables and concludes nothing. Words are written by people: a
 paragraph that concludes something names with `rests_on` the claims it rests on and the verdicts it
 was written for. Where a verdict is another one by now, no page is rendered until the paragraph is
@@ -26,6 +26,7 @@ from formatting import (
     select_rows,
     single_row,
 )
+from mask_comparisons import compare_masks, count_masks
 from published_claims import all_claims, published_claims
 from published_tables import table_reductions
 from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
@@ -72,6 +73,7 @@ def template_environment(
     - `declared`: declarations of all claims by id;
     - `claims(*papers)`: primary rows of the claims of some papers, or of all, judged as of today;
     - `rests_on(claim, verdict)`: nothing, or an error where the claim's verdict is another one;
+    - `published(name)`: whether there is a table;
     - `drawn(name)`: suffix of a figure in docs, empty if there is none;
     - `other_kinds`: kinds of study without a template, by name;
     - `about_claims`, `table_2`: how verdicts are read, and the paper's Table 2.
@@ -110,10 +112,13 @@ def template_environment(
         interval,
         anchor,
         seeds_of,
+        compare_masks,
+        count_masks,
     )
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
         "table": tables.__getitem__,
+        "published": tables.__contains__,
         "origins": tables.origins,
         "config": project.sections,
         "declared": all_claims(project),
@@ -158,7 +163,7 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
     tables, project = PublishedTables(root / "docs/tables"), load(root / DEFAULT)
     environment = template_environment(tables, project, root)
     texts = {}
-    for path in sorted(templates.rglob("*.md.j2")):
+    for path in sorted([*templates.rglob("*.md.j2"), *templates.rglob("*.html.j2")]):
         template = path.relative_to(templates)
         try:
             page = page_path(template, root)

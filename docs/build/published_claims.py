@@ -15,7 +15,10 @@ from rarefeat.workflow.project import Project
 
 WAITING = "declared, not yet run"
 ANEW = "declared anew, not yet run"
+FEWER = "declared with {} seeds, of which {} were run"
 """What is said of claims without published numbers: of any declaration, or of today's."""
+LEAST_SHARE = 0.5
+"""Of the declared seeds; fewer are another measurement, and not seeds without a value."""
 TESTED = ("supported", "contradicted", "undecided", "too few seeds", "check passed", "check failed")
 
 
@@ -32,8 +35,8 @@ def published_claims(tables: PublishedTables, project: Project) -> pd.DataFrame:
     """Return the judged rows of every declared claim, of all papers.
 
     A number counts for the declaration that its run had. A claim that was declared anew since, or
-    was never run, has a primary row without a number: it keeps its place among the claims of its
-    paper, and no number of another declaration stands in for its own.
+    was never run, or with fewer than half of its seeds, has a primary row without a number: it
+    keeps its place among the claims of its paper, and no other number stands in for its own.
     """
     rows = []
     for paper, names in project.papers.items():
@@ -46,6 +49,8 @@ def published_claims(tables: PublishedTables, project: Project) -> pd.DataFrame:
         for claim_set in (project.claim_sets[name] for name in names):
             for name, claim in claim_set.claims.items():
                 entry, remark = named.get(name), ANEW if name in named else WAITING
+                if entry and entry.verdict in TESTED and entry.n < LEAST_SHARE * claim.seeds:
+                    entry, remark = None, FEWER.format(claim.seeds, entry.n)
                 if entry and entry.declaration == claim.declaration:
                     current[name] = claim
                     remark = getattr(entry, "remark", "")

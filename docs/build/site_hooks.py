@@ -9,8 +9,8 @@ from latex2mathml.converter import convert
 from markdown.extensions import Extension
 from mkdocs.utils import get_relative_url
 
-from doc_figures import learned_by_frequency
 from rarefeat.figures.style import project_style
+from rarefeat.studies.imbalance.figures import gate
 from rarefeat.workflow.files.published import PublishedTables
 
 DOCS = Path(__file__).parents[1]
@@ -22,7 +22,9 @@ DETAILS = re.compile(
 FIGURE = re.compile(r"<p>(<img [^>]*>)</p>\s*(?:<p><em>(.*?)</em></p>)?", re.DOTALL)
 DRAWING = re.compile(r'<img [^>]*src="([^"]*)/figures/(\w+)\.svg"[^>]*>')
 BITMAP = re.compile(r'src="[^"]*/figures/([\w-]+\.png)"')
-EMBEDDED = re.compile(r'<p>(<a href="([^"]*play\.html)">Open the page on its own</a>\.)</p>')
+EMBEDDED = re.compile(
+    r'<p>(<a href="([^"]*(?:play|save)\.html)">Open the page on its own</a>\.)</p>'
+)
 COLUMN = 1200
 """Pixels: a narrower bitmap is drawn for one column of a paper (figures/style.py), and is shown
 half as wide."""
@@ -161,7 +163,7 @@ def on_page_content(html: str, page, **_) -> str:
         return text
 
     html = EMBEDDED.sub(
-        r'<iframe src="\2" title="Recorded runs, by what was set" loading="lazy"></iframe><p>\1</p>',
+        r'<iframe src="\2" title="Measured runs, by what was set" loading="lazy"></iframe><p>\1</p>',
         html,
     )
     return FRAGMENT.sub(included, FIGURE.sub(captioned, FORMULA.sub(mathml, html)))
@@ -185,6 +187,6 @@ def on_post_page(output: str, page, config, **_) -> str:
 def on_post_build(config) -> None:
     """Draw the picture of the card, 1200 by 630 pixels, from a published table."""
     with project_style():
-        figure = learned_by_frequency(PublishedTables(DOCS / "tables"))
+        figure = gate({"gate": PublishedTables(DOCS / "tables")["gate"]})
         figure.set_size_inches(6, 3.15)
         figure.savefig(Path(config.site_dir, CARD), dpi=200, bbox_inches=None)

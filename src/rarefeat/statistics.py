@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 from scipy.special import betaincinv, nctdtrinc, stdtrit
+from scipy.stats import binomtest
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
@@ -49,6 +50,15 @@ def fraction_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, f
     low = betaincinv(ones, n - ones + 1, tail) if ones else 0.0
     high = betaincinv(ones + 1, n - ones, 1 - tail) if ones < n else 1.0
     return float(low), float(high)
+
+
+def sign_test(changes: np.ndarray) -> tuple[int, int, float]:
+    """Count the positive and the negative changes, and compute the two-sided exact p-value.
+
+    Changes of 0 are left out. Of paired outcomes of 0 or 1 it is McNemar's test.
+    """
+    more, fewer = int((changes > 0).sum()), int((changes < 0).sum())
+    return more, fewer, float(binomtest(more, more + fewer).pvalue) if more + fewer else 1.0
 
 
 def minimum_detectable_mean(sd: float, n: int, power: float = 0.8, level: float = 0.95) -> float:

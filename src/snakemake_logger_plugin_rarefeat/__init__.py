@@ -18,7 +18,11 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from tqdm import tqdm
 
 CHATTER = ("Assuming", "Building DAG", "Config file ", "At least one job", "Exiting because")
-PARAMS = "Union of exclusive params before and now across all output: "
+CHANGED = re.compile(
+    r"Union of exclusive params before and now across all output: before: (.*) now: (.*)", re.DOTALL
+)
+SEPARATOR = "; "
+"""What stands between the texts of one param."""
 RESULTS, TARGETS = "", []
 RESUME = "run the same command again: finished jobs are kept"
 
@@ -32,6 +36,14 @@ def format_job(rule: str, wildcards: dict[str, str]) -> str:
     """Return the rule and wildcards of a job, as `pretrain paper eps_min=0.2`."""
     values = (v if v.isidentifier() or "=" in v else f"{k}={v}" for k, v in wildcards.items())
     return " ".join([rule, *values])
+
+
+def name_changes(match: re.Match) -> str:
+    """Return which texts of params were there before, and which are there now."""
+    parts = [re.split(r"; |[\"'],[\"']", part.strip("\"' ")) for part in match.groups()]
+    both = set(parts[0]) & set(parts[1])
+    old, new = (sorted({*part} - both) for part in parts)
+    return f"before: {', '.join(map(repr, old))} now: {', '.join(map(repr, new))}"
 
 
 def summarise_error(text: str, kind: str) -> str:
@@ -128,7 +140,7 @@ class LogHandler(LogHandlerBase):
         """Note the start of a job."""
         name = format_job(record.rule_name, dict(record.wildcards))
         if self.common_settings.dryrun:
-            reason = record.reason.replace(PARAMS, "")
+            reason = CHANGED.sub(name_changes, record.reason)
             self.say(f"{name}\n    reason: {textwrap.shorten(reason, 300, placeholder=' ...')}")
             return
         self.jobs[record.jobid] = name, record.created, list(record.log or [])

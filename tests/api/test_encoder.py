@@ -11,7 +11,7 @@ import rarefeat
 from rarefeat.api import encoder as encoders
 from rarefeat.model.arms import ARMS
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.training.pretraining import TrainedEncoder, pretrain
+from rarefeat.training.pretraining import ALWAYS, pretrain
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.files import sealed_files
 from rarefeat.workflow.files.tensors import read_tensors, write_tensors
@@ -60,7 +60,8 @@ def test_train_changes_are_keys_of_the_config():
     latents = synthesise("mine", data, 0.4, [7])["train"]
     trained, _ = pretrain("mine", "direct", data, training, [arm], 0.1, [7], latents)
     assert (encoder.data, encoder.training, encoder.arm) == (data, training, arm)
-    for name, expected in trained[arm.label]._asdict().items():
+    for name in encoders.ALWAYS:
+        expected = getattr(trained[arm.label], name)
         value = torch.as_tensor(getattr(encoder, encoders.FIELDS.get(name, name)))
         torch.testing.assert_close(value.to(expected), expected[0], rtol=0, atol=0, equal_nan=True)
 
@@ -123,16 +124,6 @@ def test_encoder_call_save_load_and_plot(tmp_path):
     assert len(json.dumps(encoder._repr_html_())) < 3000
 
 
-def test_encoder_former_names_warn():
-    encoder = rarefeat.train(T=1, N=128, history=True, progress=False)
-    for former, present in encoder.former_names.items():
-        with pytest.warns(DeprecationWarning, match=f"{former} is now {present}"):
-            value = getattr(encoder, former)
-        assert value is getattr(encoder, present) or value == getattr(encoder, present)
-    with pytest.raises(AttributeError, match="no attribute 'weigths'"):
-        _ = encoder.weigths
-
-
 @pytest.mark.parametrize(
     ("call", "line"),
     [
@@ -158,6 +149,13 @@ def test_metrics_are_those_of_any_precision():
         assert torch.equal(encoder.cosines, cosines)
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+def test_a_damaged_saved_encoder_is_to_be_saved_again(tmp_path):
+    path = tmp_path / "one.safetensors"
+    rarefeat.train(T=2, N=256, d1=40, K=32, progress=False).save(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    assert refusal(rarefeat.load, path) == f"load: {path} is damaged; save it again"
 
 
 def test_load_encoder_refuses_missing_encoder(results):
@@ -196,7 +194,7 @@ def rewrite(results, encoder_file, folder, block="100-103", **changes) -> None:
     _, job = encoders.find_seed_block(results, "paper", encoders.make_cell(**POINT), 100)
     job = job.model_copy(update=changes | {"seeds": block})
     arms = ("dense", "pruned_neuron-alpha=0.1", "oracle_all")
-    names = [f"{arm}/{name}" for arm in arms for name in TrainedEncoder._fields]
+    names = [f"{arm}/{name}" for arm in arms for name in ALWAYS]
     tensors = dict(zip(names, read_tensors(encoder_file, *names), strict=True))
     place = f"paper/eps_min=0.2/sigma=0.05/seeds={block}"
     write_tensors(folder / f"encoders/{place}.safetensors", tensors, job.to_json)

@@ -42,14 +42,6 @@ def test_public_names_are_in_no_code_hash():
     assert not {"", "api"} & modules
 
 
-@pytest.mark.parametrize("module", [rarefeat, rarefeat.api])
-def test_former_names_warn_the_caller(module):
-    for former, present in {"Seen": "PruningContext", "Moved": "BiasContext"}.items():
-        with pytest.warns(DeprecationWarning, match=f"{former} is now {present}") as caught:
-            assert getattr(module, former) is getattr(rarefeat, present)
-        assert caught[0].filename == __file__
-
-
 FINDER = doctest.DocTestFinder()
 EXAMPLES = [
     example

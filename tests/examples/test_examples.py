@@ -12,7 +12,7 @@ import matplotlib as mpl
 import pytest
 
 import rarefeat
-from rarefeat.model import user_modules
+from rarefeat.model import own_files
 from rarefeat.workflow.project import load_merged, write_merged
 from rarefeat.workflow.registry import find_stage
 from rarefeat.workflow.run.code_hashes import user_code
@@ -78,6 +78,6 @@ def test_jobs_find_the_file_beside_the_config_that_the_plan_has_read(tmp_path, m
     planned = project.stage_job(*place, cell, "100-109")
     assert "own.own_loss:margin" in planned.code
     write_merged(replace(project, results=str(tmp_path)))
-    monkeypatch.setattr(user_modules, "FOLDERS", [])
+    monkeypatch.setattr(own_files, "FOLDERS", [])
     job = load_merged(str(tmp_path)).stage_job(*place, cell, "100-109")
     assert job == planned

@@ -10,8 +10,10 @@ from conftest import refusal
 from PIL import Image
 
 from rarefeat.images.datasets import read_images
+from rarefeat.images.input_hashes import check_lists
 from rarefeat.images.splits import few_shot, long_tailed
 from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.project import load
 
 TRAIN, TEST = "0.png 0\n1.png 1\n2.png 0\n3.png 1\n", "4.png 0\n5.png 1\n"
 COPY = "...the same image as images/0.png (train.txt, line 1)...or say data.copies: true..."
@@ -110,3 +112,34 @@ def test_split_that_cannot_be_drawn_is_one_line():
 
 def matches(line: str, message: str) -> bool:
     return bool(re.fullmatch(".*".join(map(re.escape, line.split("..."))), message))
+
+
+def test_lists_that_do_not_fit_the_keys_are_told_without_decoding(images):
+    """As a plan does."""
+    data = {"format": "image_folder", "folder": "images", "size": 8}
+    lists = {"train_list": "train.txt", "test_list": "test.txt"}
+    study = load("config/config.yaml").studies["digits"]
+
+    def check(rho=1.0, **probe):
+        probe = study.probe.model_copy(update={"few_shot": 1, "neighbours": 2} | probe)
+        changes = {"data": ImageData(**data, **lists), "rho": [rho], "probe": probe}
+        check_lists(study.model_copy(update=changes))
+
+    check()
+    (images / "0.png").write_bytes(b"")
+    check()
+    assert "rho: must be at most 2, so that" in refusal(check, rho=3.0)
+    assert "probe.few_shot: must be at most 2, the images of class 0, got 3" in refusal(
+        check, few_shot=3
+    )
+    assert "probe.neighbours: must be at most 4, the images" in refusal(check, neighbours=5)
+    lists["pretrain_list"] = "pretrain.txt"
+    (images / "pretrain.txt").write_text("0.png 0\n2.png 0\n1.png 1\n", encoding="utf-8")
+    assert "rho: must be that of the classes of pretrain.txt, 2 / 1 = 2, got 1" in refusal(check)
+
+
+def test_images_that_cannot_be_read_are_told_at_once(images):
+    for name in ("1.png", "3.png", "4.png"):
+        (images / name).write_bytes(b"no image")
+    told = refusal(read)
+    assert all(f"images/{name} (" in told for name in ("1.png", "3.png", "4.png"))

@@ -1,5 +1,7 @@
 """Trainings: closed form, autograd, blocks, masks, bias rules, views."""
 
+import inspect
+
 import pytest
 import torch
 from conftest import refusal
@@ -8,10 +10,11 @@ from rarefeat.stages.synthesise import synthesise
 from rarefeat.training.choices import BUILT_IN
 from rarefeat.training.data_laws import DATA_LAWS
 from rarefeat.training.encoders import ENCODERS
-from rarefeat.training.learners import Learner, train_learners
+from rarefeat.training.learners import Learner
 from rarefeat.training.losses import LOSSES
 from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.pretraining import pretrain
+from rarefeat.training.readout import learn
 from rarefeat.workflow.config.model import Arm, Views
 
 BY_AUTOGRAD = {"optimiser_options": {"momentum": 0.0}}
@@ -22,14 +25,21 @@ def run(settings, learner, arm=None, seeds=(3, 4), eps_min=0.5, **training):
     data, base = settings
     base = base.model_copy(update=training)
     arm = arm or Arm(arm="dense")
-    return train_learners("test", learner, data, base, arm, 0.1, eps_min, list(seeds))
+    return learn("test", learner, data, base, arm, 0.1, eps_min, list(seeds)).learners
 
 
 def test_names_of_choices_are_the_built_in_ones():
     dicts = {
         "data_law": DATA_LAWS, "encoder": ENCODERS, "loss": LOSSES, "optimiser": OPTIMISERS
     }  # fmt: skip
-    assert {kind: tuple(items) for kind, items in dicts.items()} == BUILT_IN
+    assert {kind: [*items] for kind, items in dicts.items()} == {
+        k: [*v] for k, v in BUILT_IN.items()
+    }
+    given = {"n", "generator", "probability", "d1", "m", "f_x", "f_y"}
+    for kind, choices in BUILT_IN.items():
+        for name, options in choices.items():
+            taken = {*inspect.signature(dicts[kind][name]).parameters} - given
+            assert taken == {*options} or (kind == "optimiser" and {*options} < taken), name
 
 
 def test_momentum_keeps_nine_tenths_of_a_step():

@@ -64,8 +64,8 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
             yield Cluster([*options, *QUICK_CHECKS], requests_to_scripts)
             return
         # Without accounting squeue has to say what became of a job.
-        options = ["--slurm-status-command", "squeue"]
-        options += ["--slurm-init-seconds-before-status-checks", "1"]
+        options = ["--slurm-groups-status-command", "squeue"]
+        options += ["--slurm-groups-init-seconds-before-status-checks", "1"]
         yield Cluster([*options, *QUICK_CHECKS], requests_to_slurm)
     assert not CONFIG.exists()
 

@@ -81,6 +81,8 @@ def test_no_study_has_more_seeds_than_most_seeds():
             assert study.model_copy(update=same) == full.studies[name]
     assert max(map(number, full.studies.values())) > 7
     assert parse(RAW | {"most_seeds": 0}).studies == full.studies
+    for text in ("7", "7.0"):
+        assert parse(RAW | {"most_seeds": text}).studies == capped.studies
 
 
 def test_a_size_is_laid_over_the_files_that_have_it():
@@ -101,12 +103,20 @@ def a_study(kind: str, name: str) -> dict:
     return {kind: {"studies": {name: studies[{"imbalance": "neighbour", "theory": "phase"}[kind]]}}}
 
 
+def a_learner(options: dict) -> dict:
+    """Return one more learner of the first study of learners."""
+    studies = read_yaml(Path("config/studies/learners.yaml"))["studies"]
+    return {"learners": {"studies": {next(iter(studies)): {"learners": {"mine": options}}}}}
+
+
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
         (a_study("theory", "paper"), "imbalance and theory both have a study paper; each needs a"),
         (a_study("imbalance", "theory"), "two targets have the name theory; each needs a name of"),
         ({"most_seeds": "many"}, "most_seeds"),
+        (a_learner({"loss_options": {"temp": 1}}), "loss_options: infonce has no option temp"),
+        (a_learner({"optimiser_options": {"lr": 1}}), "the rate is the key eta"),
     ],
 )
 def test_names_must_be_unique(raw, words):

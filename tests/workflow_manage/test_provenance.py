@@ -1,6 +1,8 @@
 """What a file says of itself, and which of a folder of results are damaged or misplaced."""
 
+import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +15,7 @@ from rarefeat.errors import RarefeatError
 from rarefeat.workflow.files.origin import KEY
 from rarefeat.workflow.files.sealed_files import write_table
 from rarefeat.workflow.files.tensors import write_tensors
-from rarefeat.workflow.project import load
+from rarefeat.workflow.project import load, write_merged
 from rarefeat.workflow.provenance import verify
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.metadata import build_origin, write_page, write_product
@@ -54,7 +56,7 @@ def results(tmp_path) -> Path:
 
 
 def test_sound_results_give_no_line(results):
-    assert verify(results) == []
+    assert verify(results) == ([], [])
     with pytest.raises(RarefeatError, match="nowhere is not a folder"):
         verify(results / "nowhere")
 
@@ -69,7 +71,7 @@ def flip(path: Path) -> None:
 @pytest.mark.parametrize("damage", [flip, lambda path: path.write_bytes(path.read_bytes()[:-4])])
 def test_damaged_file_is_listed(results, path, damage):
     damage(results / path)
-    (line,) = verify(results)
+    ((line,), _) = verify(results)
     assert str(results / path) in line
 
 
@@ -87,5 +89,31 @@ def test_damaged_file_is_listed(results, path, damage):
 def test_misplaced_file_is_listed(results, path, place, name):
     (results / place).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(results / path, results / place)
-    (line,) = verify(results)
+    ((line,), _) = verify(results)
     assert line.startswith(f"{results / place} is not the file that its name says: it is {name};")
+
+
+@pytest.mark.parametrize(
+    ("path", "damage", "words"),
+    [
+        ("imbalance.md", lambda path: path.write_bytes(b""), "it is damaged"),
+        ("pages/imbalance.html", lambda path: os.truncate(path, 2000), "it is damaged"),
+        ("pages/imbalance.html", Path.unlink, "is missing beside"),
+        ("imbalance.md", lambda path: path.rename(path.with_name("other.md")), "other.md is not"),
+        ("tables/lucky_sets.parquet", None, "of another config, or of other code"),
+    ],
+)
+def test_planned_file_is_looked_for_by_its_name(results, path, damage, words):
+    """And what is there is of today's job."""
+    write_merged(replace(PROJECT, results=str(results)))
+    pages = results / "imbalance.md", results / "pages/imbalance.html"
+    for page in pages:
+        write_page(page, "# A page\n" * 1000, PROJECT.page_job("imbalance"))
+    assert verify(results)[0] == []
+    assert str(results / "figures/alignment_heatmap.png") in map(str, verify(results)[1])
+    if damage:
+        damage(results / path)
+    else:
+        other = build_origin(PROJECT.table_job("lucky_sets")) | {"job": "0" * 16}
+        write_product(results / path, pd.DataFrame({"seed": [1]}), other)
+    assert any(words in line for line in verify(results)[0])

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from conftest import until
 
+from rarefeat.workflow.run import launch
 from rarefeat.workflow.run.fork_server import ONE_THREAD
 from rarefeat.workflow.run.launch import SERVER
 
@@ -63,17 +65,20 @@ def server(tmp_path_factory) -> Iterator[Path]:
         yield folder
 
 
-def start(folder: Path, code: str, results: Path, *arguments: str, **more: str) -> subprocess.Popen:
+def start(
+    folder: Path, code: str, results: Path, *arguments: str, patience: int = 60, **more: str
+) -> subprocess.Popen:
     """Start a job with this code, whose output is in a folder of results."""
     (folder / "task.py").write_text(FORKED + code)
     words = ["run", "task.py", "--output", str(results / "new/a.parquet"), *arguments]
-    command = [sys.executable, "-m", "rarefeat.workflow.run.launch", *words]
+    script = f"from rarefeat.workflow.run import launch as l; l.PATIENCE = {patience}; l.main()"
+    command = [sys.executable, "-c", script, *words]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     return subprocess.Popen(command, cwd=folder, env=variables(folder) | more, text=True, **pipes)
 
 
 def run(
-    folder: Path, code: str, results: Path, *words: str, **more: str
+    folder: Path, code: str, results: Path, *words: str, **more: Any
 ) -> subprocess.CompletedProcess:
     """Run a job to its end."""
     with start(folder, code, results, *words, **more) as process:
@@ -153,6 +158,45 @@ def test_killed_client_ends_its_fork(server, tmp_path):
     client.communicate()
     until(lambda: not fork.is_running())
     assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_jobs_run_without_a_server_that_does_not_answer(tmp_path, number):
+    """A fork of it goes on, and the run ends."""
+    with run_server(tmp_path) as owner:
+        (server,) = psutil.Process(owner.pid).children()
+        for name in ("first", "forked"):
+            (tmp_path / name).mkdir()
+        run(tmp_path / "first", "print(forked)", tmp_path)
+        client, fork = start_long(tmp_path / "forked", tmp_path)
+        server.send_signal(number)
+        done = run(tmp_path, "print(forked)", tmp_path, patience=1)
+        assert (done.returncode, without_time(done.stdout)) == (0, "False\n")
+        assert fork.is_running()
+        client.kill()
+        until((tmp_path / "forked/ended").exists, 60)
+        owner.stdin.close()
+        owner.wait(60)
+    until(lambda: not server.is_running())
+
+
+def test_run_whose_socket_cannot_be_made_has_no_server(tmp_path):
+    temporary = tmp_path / ("a" * 100)
+    temporary.mkdir()
+    environment = variables(tmp_path) | {"TMPDIR": str(temporary)}
+    subprocess.run([sys.executable, "-c", OWNER, str(tmp_path)], env=environment, check=True)
+    assert not (tmp_path / SERVER).exists()
+    assert not list(temporary.iterdir())
+
+
+def test_a_container_has_no_server_of_outside(tmp_path, monkeypatch):
+    words = ["--output", str(tmp_path / "new/a.parquet")]
+    name = f"/tmp/rarefeat-{launch.mount_namespace()}-x/socket"
+    (tmp_path / SERVER).write_text(name)
+    assert launch.find_server(words) == name
+    monkeypatch.setattr(launch, "mount_namespace", lambda: "another")
+    with pytest.raises(OSError, match="container"):
+        launch.find_server(words)
 
 
 def test_killed_fork_gives_its_client_status_1(server, tmp_path):

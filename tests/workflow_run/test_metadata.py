@@ -19,6 +19,7 @@ from rarefeat.workflow.files.sealed_files import read_table
 from rarefeat.workflow.project import load
 from rarefeat.workflow.run.metadata import (
     build_origin,
+    machine,
     page_text,
     read_origin,
     read_product,
@@ -140,3 +141,8 @@ def test_reader_refuses_another_table_in_its_place(tmp_path):
     write_product(path, TABLE, build_origin(PROJECT.table_job("paper_grid")))
     with pytest.raises(RarefeatError, match="is of another config, or of other code"):
         read_product(path, job.tables)
+
+
+def test_variables_that_change_digits_stand_in_the_origin(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    assert machine.__wrapped__()["OPENBLAS_CORETYPE"] == "Haswell"

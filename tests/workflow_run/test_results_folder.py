@@ -17,11 +17,33 @@ def test_results_path_is_kept(folder):
 
 @pytest.mark.parametrize(
     "folder",
-    [".", "..", "../r", "./src", "src", "config/mine", "-x", "~/r", "s3://a", "a{b}", "a'b", "a$b"],
+    [
+        ".",
+        "..",
+        "../r",
+        "a/../config",
+        "a/../..",
+        "./src",
+        "src",
+        "config/mine",
+        "-x",
+        "~/r",
+        "s3://a",
+        "a{b}",
+        "a'b",
+        "a$b",
+    ],
 )
 def test_results_path_that_misleads_is_refused(folder):
     with pytest.raises(ValueError, match="must be"):
         check_results_path(folder)
+
+
+def test_results_path_is_what_a_user_means(tmp_path):
+    assert check_results_path("a/../b/") == "b"
+    for wrong in (tmp_path, tmp_path.parent, tmp_path / "config", tmp_path / "a/../src/x"):
+        with pytest.raises(ValueError, match="a folder of its own"):
+            check_results_path(str(wrong))
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ Every function here is given its caller's name, with which the message of a Rare
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
-from rarefeat.model import user_functions, user_modules
+from rarefeat.model import own_code, own_files
 from rarefeat.model.arms import ARMS, is_arm
 from rarefeat.training.choices import BUILT_IN
 from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
@@ -112,6 +112,14 @@ def check_int(caller: str, name: str, value: Any) -> int:
     return check_type(caller, name, to_python_scalar(value), int)
 
 
+def check_seeds(caller: str, seed: Any) -> list[int]:
+    """Return one seed, or those of an iterable, none twice."""
+    values = to_list(list(seed) if isinstance(seed, Iterator | Set) else seed)
+    seeds = [check_int(caller, "seed", value) for value in values]
+    check_values(caller, "seed", seeds)
+    return seeds
+
+
 def check_study_name(caller: str, name: str, value: Any) -> str:
     """Return an argument that may be the name of a study."""
     try:
@@ -168,7 +176,7 @@ def register_rules(caller: str, arms: Iterable[Any], biases: Iterable[Any] = ())
     """
     names: dict[str, Callable] = {}
     for rule in rules_in(arms, biases):
-        name = user_functions.register_function(rule, (*ARMS, *BIAS_RULES))
+        name = own_code.register_function(rule, (*ARMS, *BIAS_RULES))
         if names.setdefault(name, rule) is not rule:
             raise RarefeatError(
                 f"{caller}: two rules are called {name}; give each a name of its own"
@@ -190,7 +198,7 @@ def build_study(
     them. The study has one block of seeds, and one block of its grid, `point`.
     """
     project = load_config() if config is None else check_type(caller, "config", config, Project)
-    user_modules.FOLDERS[:] = project.merged.get("own_folders", ())
+    own_files.FOLDERS[:] = project.merged.get("own_folders", ())
     original = find_encoder_study(caller, project, study)
     axes = {
         axis: [check_number(caller, axis, value) for value in values]
@@ -289,7 +297,7 @@ def check_keys(caller: str, changes: Mapping[str, Any], arguments: Iterable[str]
 
 def argument_names(function: Callable) -> list[str]:
     """List the arguments that a function names."""
-    parameters = inspect.signature(function).parameters.values()
+    parameters = inspect.signature(inspect.unwrap(function)).parameters.values()
     return [item.name for item in parameters if item.kind is not item.VAR_KEYWORD]
 
 

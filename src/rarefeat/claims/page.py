@@ -48,12 +48,10 @@ def format_effect(entry: Mapping) -> str:
     """Format the estimate of a row with its interval; empty without an estimate."""
     if entry["estimate"] != entry["estimate"]:
         return ""
-    interval = (
-        f" [{format_number(entry['ci_low'])}, {format_number(entry['ci_high'])}]"
-        if entry["ci_low"] == entry["ci_low"]
-        else ""
-    )
-    return format_number(entry["estimate"]) + interval
+    value, low, high = (format_number(entry[key]) for key in ("estimate", "ci_low", "ci_high"))
+    if entry["ci_low"] == entry["ci_high"]:
+        return f"{value} in each of {entry['n']}"
+    return f"{value} [{low}, {high}]" if low else value
 
 
 def split_by_claim(table: pd.DataFrame) -> list[tuple[pd.Series, pd.DataFrame]]:
@@ -93,9 +91,9 @@ def anchor(claim_id: str) -> str:
 
 
 def describe_power(claim: Claim, claims_of_paper: int) -> str:
-    """Say what the declared seeds find with a power of 0.9; empty for a fit to sizes."""
+    """Say what the declared seeds find with a power of 0.9."""
     if not claim.seeds:
-        return ""
+        return "a line through sizes, which n counts; its power was not declared"
     level = ALPHA_LEVEL / claims_of_paper
     # Paired replicas have their exact test against a mean of 0.
     edge = claim.threshold if claim.kind == BINARY and claim.side == "above" else 0.0

@@ -81,18 +81,12 @@ def p_value_above(estimate: Estimate, bound: float, kind: str = "number") -> np.
     breaks it, as no test of the mean of an unbounded law can hold its level without an assumption
     (Bahadur & Savage 1956).
 
-    Where all n replicas agree to the last digit there is no spread to test with. A quantity with a
-    range then gets the exact test: if its mean is at most the bound, all n are at `value` or above
-    with a probability of at most ((bound - lowest) / (value - lowest))^n (Markov). One without a
-    range gets the sign test, p = 2^-n, which speaks of most replicas and not of rare others.
+    Where all n replicas agree to the last digit there is no spread to test with: they get the sign
+    test, p = 2^-n, which speaks of most replicas and not of rare others. A quantity of which rare
+    replicas must count is declared as 0 or 1.
 
     Clopper & Pearson (1934), for BINARY.
     """
-    return _p_value_above(estimate, bound, kind, RANGES[kind][0])
-
-
-def _p_value_above(estimate: Estimate, bound: float, kind: str, lowest: float) -> np.ndarray:
-    """Compute the p-value of `p_value_above` for a quantity with a lowest value, or with none."""
     value, error, n = (
         np.asarray(field, dtype=float) for field in (estimate.value, estimate.error, estimate.n)
     )
@@ -105,12 +99,11 @@ def _p_value_above(estimate: Estimate, bound: float, kind: str, lowest: float) -
         differing = np.round((n - 1) * n * error**2 + n * value**2)
         p = np.vectorize(paired_p_value, otypes=[float])(np.round(n * value), differing, n, bound)
     else:
-        share = (bound - lowest) / np.maximum(value - lowest, ROUNDING) if lowest > -np.inf else 0.5
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = (value - bound) / error
         student = stdtr(estimate.dof, -statistic)
         skewed = skewed_p_value(statistic, np.add(estimate.dof, 1))
-        agreed = np.where(value > bound, np.clip(share, 0, 1) ** n, 1.0)
+        agreed = np.where(value > bound, 0.5**n, 1.0)
         p = np.where(error == 0, agreed, np.maximum(student, skewed))
     return np.where(np.abs(value - bound) <= ROUNDING, 1.0, p)
 
@@ -139,7 +132,7 @@ def p_value_below(estimate: Estimate, bound: float, kind: str = "number") -> np.
     """Compute the one-sided p-value for the alternative that a mean lies below `bound`."""
     centre = 1.0 if kind == BINARY else 0.0
     mirrored = estimate._replace(value=centre - np.asarray(estimate.value))
-    return _p_value_above(mirrored, centre - bound, kind, centre - RANGES[kind][1])
+    return p_value_above(mirrored, centre - bound, kind)
 
 
 def p_value_inside(estimate: Estimate, low: float, high: float, kind: str = "number") -> np.ndarray:
@@ -168,7 +161,6 @@ def confidence_bounds(
 ) -> tuple[float, float]:
     """Compute the interval of the means that neither one-sided test rejects."""
     value, error, freedom, n = estimate
-    lowest, highest = RANGES[kind]
     if not np.isfinite(error) or freedom < 1 or not level > 0:
         return np.nan, np.nan
     if kind == BINARY:
@@ -188,16 +180,24 @@ def confidence_bounds(
             for p_value, end in sides
         )
     if error == 0:
-        free = (value, value) if 0.5**n < level else (-np.inf, np.inf)
-        reach = level ** (1 / n)
-        return (
-            lowest + (value - lowest) * reach if np.isfinite(lowest) else free[0],
-            highest - (highest - value) * reach if np.isfinite(highest) else free[1],
-        )
+        return (value, value) if 0.5**n < level else (-np.inf, np.inf)
     log_t, log_p = exponential_tail(freedom + 1)
     skewed = np.exp(np.interp(-np.log(level), -log_p, log_t))
     half = max(stdtrit(freedom, 1 - level), skewed) * error
     return value - half, value + half
+
+
+def interval(estimate: Estimate, kind: str = "number") -> tuple[float, float]:
+    """Compute the 95 % interval of a mean that tables print: of what no test of it rejects.
+
+    Replicas that agree say nothing of rare others: without a range their mean may be anywhere,
+    while a claim of such a quantity is decided by what most replicas do (`p_value_above`).
+    """
+    low, high = confidence_bounds(estimate, (1 - 0.95) / 2, kind)
+    if estimate.error == 0:
+        ends = zip(RANGES[kind], (low, high), strict=True)
+        low, high = (found if np.isfinite(end) else end for end, found in ends)
+    return low, high
 
 
 def judge_family(
@@ -251,12 +251,7 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     kinds, lows, highs, testable = (
         table[name] for name in ("kind", "required_low", "required_high", "testable")
     )
-    intervals = [
-        confidence_bounds(estimate, 0.025, kind)
-        if kind in (BINARY, PAIRED)
-        else estimate.interval()
-        for estimate, kind in zip(estimates, kinds, strict=True)
-    ]
+    intervals = [interval(*row) for row in zip(estimates, kinds, strict=True)]
     table[["ci_low", "ci_high"]] = clip_to_range(intervals, table)
     # An effect that is smaller than the smallest of interest speaks against a claim of one.
     sides = (
@@ -355,7 +350,7 @@ def sensitivity_rows(table: pd.DataFrame) -> pd.DataFrame:
         if key not in regimes.index or not row.testable or not regimes.at[key, "testable"]:
             continue
         change = Estimate(row.change, row.change_error, row.change_n - 1, row.change_n)
-        low, high = change.interval()
+        low, high = interval(change)
         rows.append(
             {
                 "claim_id": row.claim_id,

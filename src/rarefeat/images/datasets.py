@@ -40,17 +40,23 @@ def read_images(data: ImageData) -> dict[str, Tensor]:
     if data.format == "image_folder":
         stat_files([*train.files, *test.files])
     classes = data.classes or np.unique(train.labels).tolist()
-    tensors, names, largest = {"listed": torch.tensor(train.listed)}, [], {}
+    tensors, names, largest, wrong = {"listed": torch.tensor(train.listed)}, [], {}, []
     for name, image_part in {"train": train, "test": test}.items():
         labels = np.full(len(image_part.labels), -1)
         for new, old in enumerate(classes):
             labels[image_part.labels == old] = new
         rows = np.flatnonzero(labels >= 0)
-        images, values = image_part.decode(rows)
+        try:
+            images, values = image_part.decode(rows)
+        except RarefeatError as error:
+            wrong.append(str(error))
+            continue
         largest = {top: max(largest.get(top, 0), values.get(top, 0)) for top in largest | values}
         tensors[name] = torch.from_numpy(images)
         tensors[f"{name}_labels"] = torch.from_numpy(labels[rows])
         names += [(image_part, row) for row in rows]
+    if wrong:
+        raise RarefeatError("; ".join(wrong))
     check_range(largest, data.white)
     sides, test_sides = (tuple(tensors[name].shape[2:]) for name in ("train", "test"))
     if test_sides != sides:

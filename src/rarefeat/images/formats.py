@@ -33,6 +33,8 @@ Files = list[tuple[str, str]]
 
 IMAGE_FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded, by their content; Pillow starts Ghostscript for EPS."""
+MOST_NAMED = 10
+"""Images that a message names."""
 FETCH_AGAIN = "download it again, as `make fetch` does"
 
 
@@ -110,11 +112,18 @@ def opened(name: str, file: str | bytes) -> Iterator[Image.Image]:
 def _decode(
     files: list[tuple[str, str | bytes]], size: int = 0, white: int = 0
 ) -> tuple[np.ndarray, dict[int, int]]:
-    """Decode images to (n, 3, H, W), turned as their EXIF orientation says."""
-    images, largest = None, {}
+    """Decode images to (n, 3, H, W), turned as their EXIF orientation says.
+
+    RarefeatError names every image that cannot be taken.
+    """
+    images, largest, wrong = None, {}, []
     for row, (name, file) in enumerate(progress(files, len(files), "images")):
-        with opened(name, file) as image:
-            values = pixel_values(ImageOps.exif_transpose(image))
+        try:
+            with opened(name, file) as image:
+                values = pixel_values(ImageOps.exif_transpose(image))
+        except RarefeatError as error:
+            wrong.append(str(error))
+            continue
         top = np.iinfo(values.dtype).max
         largest[top] = max(largest.get(top, 0), int(values.max()))
         coloured = colours(values, white)
@@ -122,11 +131,13 @@ def _decode(
         if images is None:
             images = np.empty((len(files), *pixels.shape), dtype=np.uint8)
         if pixels.shape != images.shape[1:]:
-            raise RarefeatError(
-                f"{name}: {in_pixels(pixels.shape[1:])}, but the first image has"
-                f" {in_pixels(images.shape[2:])}"
-            )
-        images[row] = pixels
+            sides = in_pixels(pixels.shape[1:]), in_pixels(images.shape[2:])
+            wrong.append(f"{name}: {sides[0]}, but the first image has {sides[1]}")
+        elif not wrong:
+            images[row] = pixels
+    if wrong:
+        more = f"; {len(wrong)} of {len(files)} images cannot be taken" if len(wrong) > 1 else ""
+        raise RarefeatError("; ".join(wrong[:MOST_NAMED]) + more)
     return images, largest
 
 

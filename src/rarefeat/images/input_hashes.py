@@ -23,11 +23,36 @@ CLOCK_TICK_NS = 2 * 10**9
 """A file that was written so recently may change again and keep its size and time."""
 
 
+def check_lists(study: Any) -> None:
+    """Raise RarefeatError where the lists of a study do not fit its keys; decode no image."""
+    data = study.data
+    if not (data.format == "image_folder" or data.index_files or data.n_max):
+        return
+    import torch  # here, as only plans of such studies need it
+
+    from rarefeat.images.splits import split_indices
+
+    train, test = READERS[data.format](data)
+    check_labels(data, train, test)
+    classes = data.classes or sorted({*train.labels.tolist()})
+    kept = [classes.index(label) for label in train.labels.tolist() if label in classes]
+    labels, listed = torch.tensor(kept), train.listed
+    seeds = [seed for block in study.blocks().values() for seed in block]
+    for rho in study.rho:
+        # Of drawn lists the counts are the same for every seed.
+        for seed in seeds if data.index_files else seeds[:1]:
+            lists = split_indices(
+                data, labels, rho, "long_tailed", study.draws, seed, study.probe.few_shot, listed
+            )
+            if study.probe.neighbours > (most := len(lists["pretrain"])):
+                raise RarefeatError(
+                    f"probe.neighbours: must be at most {most}, the images that are pretrained on"
+                    f" at rho {rho:g}, got {study.probe.neighbours}"
+                )
+
+
 def image_hashes(study: Any, results: str | Path, name: str) -> dict[str, str]:
     """Return the hash of the image files of a study, under its key in the job."""
-    # `input_files` checks the labels of a folder itself.
-    if study.data.n_max and study.data.format != "image_folder":
-        check_labels(study.data, *READERS[study.data.format](study.data))
     files = input_files(study.data)
     return {"contents": hash_files(files, Path(results, f"images/.{name}.json"))} if files else {}
 

@@ -2,7 +2,7 @@
 
 An arm that is built in is a function of a `PruningContext` and an entry of ARMS; config, tables
 and figures read it there. A user-defined arm is called MODULE:FUNCTION after a function in
-a file in the working directory (model/user_functions.py).
+a file in the working directory (model/own_code.py).
 Axes: S replicas, K pairs of a batch, m neurons, p coordinates of a weight, d features.
 """
 
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rarefeat.model import user_functions
+from rarefeat.model import own_code
 from rarefeat.model.pruning import mask_smallest
 from rarefeat.model.thresholds import PURE_COSINE
 
@@ -179,8 +179,8 @@ class ArmRegistry(dict[str, ArmSpec]):
         return ArmSpec(
             name,
             label,
-            user_functions.first_docstring_line(name),
-            user_functions.make_user_mask_rule(name),
+            own_code.first_docstring_line(name),
+            own_code.OwnRule(name, own_code.check_mask),
             ratio=None,
             moments=True,
         )
@@ -193,11 +193,7 @@ def display_name(name: str) -> str:
 
 def is_arm(name: str) -> bool:
     """Return whether an arm may have this name."""
-    return (
-        name in ARMS
-        or name in user_functions.REGISTERED
-        or bool(user_functions.USER_FUNCTION_RE.fullmatch(name))
-    )
+    return name in ARMS or own_code.is_own(name)
 
 
 GREY = "0.55"

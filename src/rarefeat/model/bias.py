@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from rarefeat.model import user_functions
+from rarefeat.model.own_code import OwnRule, check_bias
 
 
 class BiasContext(NamedTuple):
@@ -41,7 +41,7 @@ class BiasSchedule(Protocol):
     """The section `training.bias` of the config (workflow/config/model.py)."""
 
     rule: str
-    """follow, grow, gradient, or a user-defined rule (model/user_functions.py)."""
+    """follow, grow, gradient, or a user-defined rule (model/own_code.py)."""
     share: float
     """Bias at T1 in units of sqrt(2 log d / d) ||w_i||."""
     cap: float
@@ -94,4 +94,4 @@ def make_bias_rule(schedule: BiasSchedule, d: int, eta: float) -> BiasRule:
         return torch.where((context.T1 >= 0)[:, None], bias, context.bias)
 
     rules = {"follow": scheduled, "grow": scheduled, "gradient": gradient}
-    return rules.get(schedule.rule) or user_functions.make_user_bias_rule(schedule.rule)
+    return rules.get(schedule.rule) or OwnRule(schedule.rule, check_bias)

@@ -3,10 +3,13 @@
 On a GPU one generator serves a block of seeds. The names of the streams are in `stream_names.py`.
 """
 
+import contextlib
 import hashlib
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
@@ -21,6 +24,21 @@ def generator(namespace: str, seed: int, purpose: str) -> torch.Generator:
     """
     digest = hashlib.sha256(f"{namespace}/{seed}/{purpose}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:4], "little"))
+
+
+@contextlib.contextmanager
+def global_generators(source: torch.Generator) -> Iterator[None]:
+    """Seed the global generators of torch, numpy and Python by a stream, for a while."""
+    before = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    torch.set_rng_state(source.get_state())
+    np.random.seed(source.initial_seed())
+    random.seed(source.initial_seed())
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before[0])
+        np.random.set_state(before[1])
+        random.setstate(before[2])
 
 
 @dataclass(frozen=True)

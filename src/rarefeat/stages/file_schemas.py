@@ -94,6 +94,12 @@ ENCODERS = FileSchema(
             ("S", "E", "m", "d + colour + 2"),
         ),
         FileEntry(
+            "{arm}/query_key",
+            "float32",
+            "W_Q and W_K after the last step; only where `training.attention` is not fixed",
+            ("S", "2", "d1", "d1"),
+        ),
+        FileEntry(
             "{arm}/loss",
             "float32",
             "InfoNCE of the last step's batch without a mask, nat; infinite for a replica that has"

@@ -1,12 +1,10 @@
 """Pipeline stage 2: contrastive training of all arms of a cell."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
-from rarefeat.training.pretraining import pretrain
-from rarefeat.training.step import replicas_per_batch
+from rarefeat.training.pretraining import ALWAYS, pretrain
 from rarefeat.workflow.config.model import Arm, Data, Training
 from rarefeat.workflow.run.job_inputs import JobInputs
 
@@ -34,25 +32,17 @@ def stage(
     Inputs: `train` of the file of latents. Outputs: the tensors of `TrainedEncoder` as ARM/FIELD,
     and the rows of the trajectories. RarefeatError if every replica of every arm has diverged.
     """
-    job, seeds = inputs.job, inputs.job.seed_list
+    job = inputs.job
     (latents,) = inputs.file("latents").tensors("train")
-    width = data.d1 if simulator == "direct" else min(data.d1, data.d + training.m)
-    # A GPU takes the whole block at once; the cache of a CPU holds the tokens of a few replicas.
-    size = replicas_per_batch(training.K, data.L, width) if training.device == "cpu" else len(seeds)
-    at = draws, simulator, data, training, arms, job.cell["sigma"]
-    parts, trajectory = [], []
-    for first in range(0, len(seeds), size):
-        some, label = slice(first, first + size), f"{job.label} from seed {seeds[first]}"
-        encoders, rows = pretrain(*at, seeds[some], latents[some], label)
-        parts.append(
-            {
-                f"{arm}/{field}": tensor
-                for arm, encoder in encoders.items()
-                for field, tensor in encoder._asdict().items()
-            }
-        )
-        trajectory += rows
-    tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    encoders, trajectory = pretrain(
+        draws, simulator, data, training, arms, job.cell["sigma"], job.seed_list, latents, job.label
+    )
+    tensors = {
+        f"{arm}/{field}": tensor
+        for arm, encoder in encoders.items()
+        for field, tensor in encoder._asdict().items()
+        if field in ALWAYS or tensor.numel()
+    }
     if all(
         have_all_diverged(tensors[f"{arm.label}/weights"], tensors[f"{arm.label}/loss"])
         for arm in arms

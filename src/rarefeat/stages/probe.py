@@ -6,7 +6,8 @@ Axes: S replicas, n samples, v views, L tokens, m neurons, p coordinates of a we
 """
 
 import math
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Num
@@ -16,7 +17,7 @@ from rarefeat.model import stream_names
 from rarefeat.model.arms import ARMS, PruningContext
 from rarefeat.model.contrastive import infonce, infonce_at_best_scale, infonce_floor
 from rarefeat.model.divergence import diverged
-from rarefeat.model.encoder import attend, embed, pre_activations
+from rarefeat.model.encoder import QueryKey, attend, embed, pre_activations
 from rarefeat.model.linear_probe import linear_probe, pair_cosine_similarity
 from rarefeat.model.neurons import alignment_metrics, minority_overlap
 from rarefeat.model.randomness import Generators, generator, make_generators
@@ -29,18 +30,25 @@ from rarefeat.workflow.run.job_inputs import JobInputs
 CHUNK = 500
 """Pairs that are embedded at once."""
 TRAINED = ("weights", "bias", "loss")
-"""Tensors of a trained encoder that the probe reads."""
+"""Tensors of a trained encoder that the probe reads, before W_Q and W_K, where they change."""
 DISTRIBUTIONS = ("balanced", "matched")
 """Distributions of the probe and test pairs."""
-Network = tuple[Float[Tensor, "1 _ p"], Float[Tensor, "1 _"]]
-"""Weights and bias of one replica; networks differ in their number of neurons."""
+
+
+class Network(NamedTuple):
+    """One replica; networks differ in their number of neurons."""
+
+    weights: Float[Tensor, "1 _ p"]
+    bias: Float[Tensor, "1 _"]
+    query_key: QueryKey | None = None
+    """W_Q and W_K, where they change."""
 
 
 def embed_pairs(
     balanced: Int[Tensor, "n v L d"],
     matched: Int[Tensor, "n v L d"],
     simulator: Simulator,
-    networks: list[Network],
+    networks: Sequence[tuple],
     sigma: float,
     scale: float,
     noise: Generators,
@@ -51,37 +59,39 @@ def embed_pairs(
     attended twice, all others once.
     """
     device = simulator.dictionary.device
-    networks = [(weights.to(device), bias.to(device)) for weights, bias in networks]
+    on_device = [Network(*(x if x is None else x.to(device) for x in one)) for one in networks]
     changed = (balanced != matched).flatten(1).any(1)
-    embeddings: list[list[Tensor]] = [[] for _ in networks]
-    changed_embeddings: list[list[Tensor]] = [[] for _ in networks]
+    embeddings: list[tuple[list[Tensor], list[Tensor]]] = [([], []) for _ in on_device]
     for start in range(0, len(balanced), CHUNK):
         chunk = slice(start, start + CHUNK)
         rare = changed[chunk]
         latents = balanced[chunk].flatten(0, 1)[None].float().to(device)
         x = simulator.sample_tokens(latents, sigma, noise).unflatten(1, (-1, balanced.shape[1]))
-        attended = attend(x.flatten(1, 2), scale)
+        both = [x.flatten(1, 2)]
         if rare.any():
-            other = x[:, rare].flatten(1, 2)
+            both.append(x[:, rare].flatten(1, 2))
             swapped = (
                 (matched[chunk][rare] - balanced[chunk][rare]).flatten(0, 1).float().to(device)
             )
-            other[..., : simulator.dictionary.shape[1]] += swapped @ simulator.dictionary[0].mT
-            changed_attended = attend(other, scale)
-        for index, (weights, bias) in enumerate(networks):
-            embeddings[index].append(embed(pre_activations(attended, weights), bias)[0])
-            if rare.any():
-                changed_embeddings[index].append(
-                    embed(pre_activations(changed_attended, weights), bias)[0]
-                )
+            both[1][..., : simulator.dictionary.shape[1]] += swapped @ simulator.dictionary[0].mT
+        attended = [attend(tokens, scale) for tokens in both]
+        for parts, (weights, bias, query_key) in zip(embeddings, on_device, strict=True):
+            own = (
+                attended
+                if query_key is None
+                else [attend(tokens, query_key=query_key) for tokens in both]
+            )
+            for part, seen in zip(parts, own, strict=False):
+                part.append(embed(pre_activations(seen, weights), bias)[0])
 
     results = []
-    for once, twice in zip(embeddings, changed_embeddings, strict=True):
-        both = {"balanced": torch.cat(once).cpu().unflatten(0, (-1, balanced.shape[1]))}
-        both["matched"] = both["balanced"].clone()
+    for once, twice in embeddings:
+        of_both = {"balanced": torch.cat(once).cpu().unflatten(0, (-1, balanced.shape[1]))}
+        of_both["matched"] = of_both["balanced"].clone()
         if twice:
-            both["matched"][changed] = torch.cat(twice).cpu().unflatten(0, (-1, balanced.shape[1]))
-        results.append(both)
+            rows = torch.cat(twice).cpu().unflatten(0, (-1, balanced.shape[1]))
+            of_both["matched"][changed] = rows
+        results.append(of_both)
     return results
 
 
@@ -94,7 +104,7 @@ def probe(
     sigma: float,
     seeds: list[int],
     latents: dict[str, Int[Tensor, "S _ 2 L d"]],
-    encoders: dict[str, tuple[Float[Tensor, "S m p"], Float[Tensor, "S m"], Float[Tensor, " S"]]],
+    encoders: Mapping[str, tuple[Tensor, ...]],
     label: str = "probe",
 ) -> list[dict]:
     """Measure every arm and replica of a cell on the same probe and test pairs.
@@ -103,7 +113,7 @@ def probe(
     of the test pairs, of the same distribution. Random streams: "probe noise", "test noise",
     "weights", "random mask", "target", and that of the simulator.
     """
-    n_minority, scale = len(data.minority), training.logit_scale(data.d1)
+    n_minority, scale = len(data.minority), training.first_logit_scale(data.d1)
     rows = []
     for index, seed in enumerate(progress(seeds, len(seeds), label)):
         simulator = make_simulator(kind, namespace, data.d, data.d1, training.m, [seed])
@@ -116,9 +126,8 @@ def probe(
         networks = []
         for arm in arms:
             if arm.trained:
-                networks.append(
-                    tuple(tensor[index : index + 1] for tensor in encoders[arm.label][:2])
-                )
+                weights, bias, _, *query_key = (x[[index]] for x in encoders[arm.label])
+                networks.append(Network(weights, bias, *query_key))
             else:
                 weights = untrained(
                     arm,
@@ -126,7 +135,7 @@ def probe(
                     training.sigma_0,
                     generator(namespace, seed, stream_names.WEIGHTS),
                 )
-                networks.append((weights, torch.zeros(weights.shape[:2])))
+                networks.append(Network(weights, torch.zeros(weights.shape[:2])))
 
         fit = {name: latents[f"probe_{name}"][index][:, :1] for name in DISTRIBUTIONS}
         test = latents["test_balanced"][index], latents["test_matched"][index]
@@ -145,7 +154,7 @@ def probe(
             training.sigma_0,
             generator(namespace, seed, stream_names.WEIGHTS),
         )
-        with_ideal = [*networks, (ideal, torch.zeros(ideal.shape[:2]))]
+        with_ideal = [*networks, Network(ideal, torch.zeros(ideal.shape[:2]))]
         *f_test, f_ideal = embed_pairs(*test, on_device, with_ideal, sigma, scale, test_noise)
         ideal_loss = infonce_at_best_scale(
             *(_batched(view, training.K) for view in f_ideal["matched"].unbind(1)), training.tau
@@ -154,7 +163,8 @@ def probe(
         labels = {name: aggregated_sign(fit[name][:, 0]).float() @ w_star for name in DISTRIBUTIONS}
         test_labels = {name: test_signs[name].float() @ w_star for name in DISTRIBUTIONS}
 
-        for arm, (weights, bias), fitted, tested in zip(arms, networks, f_fit, f_test, strict=True):
+        for arm, network, fitted, tested in zip(arms, networks, f_fit, f_test, strict=True):
+            weights, bias, _ = network
             row = {**arm.model_dump(), "seed": seed}
             row |= {
                 name: values.item()
@@ -242,8 +252,9 @@ def stage(
     names = [f"{use}_{name}" for use in ("probe", "test") for name in DISTRIBUTIONS]
     latents = dict(zip(names, inputs.file("latents").tensors(*names), strict=True))
     file = inputs.file("encoders") if arms else None
+    names = [*TRAINED, *(["query_key"] if training.attention != "fixed" else [])]
     encoders = {
-        arm.label: tuple(file.tensors(*(f"{arm.label}/{name}" for name in TRAINED))) for arm in arms
+        arm.label: tuple(file.tensors(*(f"{arm.label}/{name}" for name in names))) for arm in arms
     }
     point = data, training, [*arms, *untrained], sigma, job.seed_list
     rows = probe(draws, simulator, *point, latents, encoders, job.label)

@@ -1,76 +1,76 @@
-"""Checks of a user's data law, encoder and loss, once before a training, on a small case.
+"""Where own code meets the training: who trains where, and checks of the form of what it returns.
 
-Each is called twice. It is refused where the results differ, have another shape or type, are not
-finite, or where it draws from a generator that it was not given or changes its input: the result of
-a replica would depend on what else is computed, or on what ran before.
+What own code keeps, draws or patches is no matter here: it runs in rooms (model/rooms.py).
 """
 
-import contextlib
 import copy
-import random
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import vmap
 
 from rarefeat.errors import RarefeatError
-from rarefeat.model.user_functions import are_same, format_exception
+from rarefeat.model import rooms
+from rarefeat.model.own_code import is_own, one_line_errors
+from rarefeat.workflow.config.model import Training
+from rarefeat.workflow.run.cli_helpers import progress, progress_display
 
 
-def random_states() -> tuple[bytes, bytes, Any]:
-    """Return the states of the global generators of torch, numpy and Python."""
-    numpy_state = np.random.get_state(legacy=False)["state"]
-    return (
-        torch.get_rng_state().numpy().tobytes(),
-        repr(numpy_state).encode() + np.asarray(numpy_state["key"]).tobytes(),
-        random.getstate(),
-    )
+def own_rules(arm: Any, training: Any = None) -> list[str]:
+    """List the rules of the user's that an arm and the bias of a training have."""
+    names = [arm.arm, *([training.bias.rule] if training else [])]
+    return [name for name in names if is_own(name)]
 
 
-@contextlib.contextmanager
-def one_line_errors(name: str) -> Iterator[None]:
-    """Raise an error of a user's function as one line, in which it is named."""
-    try:
-        yield
-    except RarefeatError:
-        raise
-    except Exception as error:
-        if str(error).startswith("vmap: "):
-            raise RarefeatError(
-                f"{name}: depends on the value of a tensor by if, while or item(), but all seeds"
-                " train at once; use torch.where"
-            ) from error
-        raise RarefeatError(f"{name}: fails: {format_exception(error)}") from error
+def train_apart(
+    train: Callable[[list[int], Training], Any],
+    namespace: str,
+    seeds: list[int],
+    training: Training,
+    own: list[str],
+    size: int = 0,
+    label: str = "train",
+) -> list:
+    """Return what `train` returns of some seeds at a time; with own code, of each seed alone.
+
+    On a GPU, and where no process can be forked, all seeds are trained at once.
+    """
+    if not own or rooms.ROOM:
+        step = size or len(seeds)
+        return [train(seeds[i : i + step], training) for i in range(0, len(seeds), step)]
+    if training.device != "cpu" or not rooms.CAN_FORK:
+
+        def train_on(some: list[int], device: str) -> Any:
+            update = {"device": device or training.device}
+            return train(some, training.model_copy(update=update))
+
+        return [rooms.train_here(train_on, seeds, own)]
+
+    def train_one(seed: int) -> Any:
+        with progress_display(False):
+            return train([seed], training)
+
+    show = partial(progress, label=label)
+    return rooms.train_alone(train_one, namespace, seeds, own, show=show)
 
 
-def call_twice(name: str, function: Callable, make_arguments: Callable[[], tuple]) -> list[Tensor]:
-    """Call a function twice with equal arguments, and check that its result is the same."""
-    results = []
-    for _ in range(2):
-        arguments, intact, before = make_arguments(), make_arguments(), random_states()
-        with one_line_errors(name):
-            result = function(*arguments)
-        if random_states() != before:
-            raise RarefeatError(
-                f"{name}: draws from a global generator; draw from the one that it is given alone"
-            )
-        for value, other in zip(arguments, intact, strict=True):
-            if isinstance(value, Tensor) and not are_same(value, other):
-                raise RarefeatError(f"{name}: changes its input in place; copy it first")
-        results.append(list(result) if isinstance(result, tuple | list) else [result])
-    if not all(isinstance(value, Tensor) for value in results[0]):
-        kinds = ", ".join(type(value).__name__ for value in results[0])
+def call(name: str, function: Callable, *arguments: Any) -> list[Tensor]:
+    """Call a function, and check that it returns tensors and leaves its arguments as they are."""
+    tensors = [value for value in arguments if isinstance(value, Tensor)]
+    intact = [value.detach().clone() for value in tensors]
+    with one_line_errors(name):
+        result = function(*arguments)
+    if not all(map(torch.equal, tensors, intact)):
+        raise RarefeatError(f"{name}: changes its input in place; copy it first")
+    results = list(result) if isinstance(result, tuple | list) else [result]
+    if not all(isinstance(value, Tensor) for value in results):
+        kinds = ", ".join(type(value).__name__ for value in results)
         raise RarefeatError(f"{name}: must return tensors, got {kinds}")
-    if not all(map(are_same, *results)):
-        raise RarefeatError(
-            f"{name}: returns another result when it is called again; it must keep no state"
-        )
-    return results[0]
+    return results
 
 
 def check_tensor(name: str, value: Tensor, *shapes: tuple) -> None:
@@ -92,40 +92,49 @@ def check_tensor(name: str, value: Tensor, *shapes: tuple) -> None:
         raise RarefeatError(f"{name}: must be finite, got NaN or infinity")
 
 
-def check_law(name: str, law: Callable, probability: Float[Tensor, " d"], L: int, d1: int) -> bool:
-    """Check a data law on a few samples, and return whether it draws tokens itself."""
+def check_law(name: str, law: Callable, probability: Float[Tensor, " d"], L: int, d1: int) -> None:
+    """Check a data law on a few samples."""
     n, d = 64, len(probability)
-    first, *tokens = call_twice(
-        name, law, lambda: (n, torch.Generator().manual_seed(1), probability.clone())
-    )
+
+    def sample(probability: Tensor) -> list[Tensor]:
+        return call(name, law, n, torch.Generator().manual_seed(1), probability)
+
+    first, *tokens = sample(probability)
     if tokens:
         check_tensor(f"{name}: features", first, (n, d))
         check_tensor(f"{name}: tokens", tokens[0], (n, 2, L, d1))
     else:
         check_tensor(f"{name}: features or latents", first, (n, d), (n, 2, L, d))
-    rarer = law(n, torch.Generator().manual_seed(1), probability / 2)
-    same = are_same(first, rarer[0] if tokens else rarer)
+    if first.requires_grad:
+        raise RarefeatError(f"{name}: must have no gradient; detach it")
+    same = torch.equal(first, sample(probability / 2)[0])
     what = "the same at half the probability, so that eps_min has no effect" if same else ""
     if what := what if first.any() else "zeros alone":
         warnings.warn(f"{name}: draws {what}", stacklevel=2)
-    return bool(tokens)
 
 
-def check_encoder(name: str, module: nn.Module, tokens: Float[Tensor, "n L d1"]) -> int:
+def check_encoder(
+    name: str, module: nn.Module, tokens: Float[Tensor, "n L d1"], neurons: str
+) -> int:
     """Check an encoder on a few samples, and return the number of its outputs."""
-    buffers = {key: value.clone() for key, value in module.named_buffers()}
-    (result,) = call_twice(name, module, lambda: (tokens.clone(),))
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    if neurons and neurons not in parameters:
+        raise RarefeatError(f"{name}: neurons: {neurons} is none of its parameters")
+    if len({id(value) for value in parameters.values()}) < len(parameters):
+        raise RarefeatError(f"{name}: has a parameter under two names; use one of them")
+    (result,) = call(name, module, tokens)
     check_tensor(f"{name}: embeddings", result, (len(tokens), "m"))
     if result.dtype not in (torch.float32, torch.float64):
         raise RarefeatError(f"{name}: embeddings: must be float32 or float64, got {result.dtype}")
-    if any(not are_same(value, buffers[key]) for key, value in module.named_buffers()):
-        raise RarefeatError(f"{name}: changes a buffer in forward; it must keep no state")
     if not result.requires_grad:
         raise RarefeatError(f"{name}: embeddings have no gradient; give it an nn.Parameter")
+    if not torch.equal(call(name, module, tokens)[0], result):
+        raise RarefeatError(
+            f"{name}: returns another result when it is called again; it must keep no state, and"
+            " draw nothing"
+        )
     with one_line_errors(name):
-        vmap(module)(tokens[None])
-        with torch.random.fork_rng(devices=[]):
-            other = copy.deepcopy(module).train()(tokens.clone())
+        other = copy.deepcopy(module).train()(tokens.clone())
     # Encoders run in evaluation mode, in which these layers do nothing or use constants.
     if not torch.allclose(other, result, rtol=1e-3, atol=1e-5):
         raise RarefeatError(
@@ -137,37 +146,7 @@ def check_encoder(name: str, module: nn.Module, tokens: Float[Tensor, "n L d1"])
 
 def check_loss(name: str, loss: Callable, views: tuple[Tensor, ...]) -> None:
     """Check a loss of embeddings (n, m) and features (K, d)."""
-
-    def make_arguments() -> tuple[Tensor, ...]:
-        return tuple(view.detach().clone().requires_grad_(view.requires_grad) for view in views)
-
-    (result,) = call_twice(name, loss, make_arguments)
+    (result,) = call(name, loss, *views)
     check_tensor(name, result, ())
     if not result.requires_grad:
         raise RarefeatError(f"{name}: has no gradient in the embeddings; compute it of f_x")
-    with one_line_errors(name):
-        vmap(loss)(*(view[None] for view in views))
-
-
-def check_optimiser(name: str, build: Callable[[list[Tensor]], torch.optim.Optimizer]) -> None:
-    """Check that an optimiser steps a replica as it does beside another one."""
-    g = torch.Generator().manual_seed(0)
-    start, gradients = torch.randn(2, 3, generator=g), torch.randn(4, 2, 3, generator=g)
-
-    def steps(first: int) -> Tensor:
-        parameter = start[first:].clone().requires_grad_()
-        with one_line_errors(name):
-            optimiser = build([parameter])
-            for gradient in gradients:
-                parameter.grad = gradient[first:].clone()
-                optimiser.step()
-        return parameter.detach()
-
-    before = random_states()
-    alone, beside = steps(1), steps(0)[1:]
-    if random_states() != before:
-        raise RarefeatError(f"{name}: draws from a global generator; it must not draw")
-    if not are_same(alone, beside):
-        raise RarefeatError(
-            f"{name}: a replica's step depends on the others; treat each entry by itself"
-        )

@@ -9,35 +9,58 @@ from functools import partial
 from typing import Any
 
 from rarefeat.errors import RarefeatError
-from rarefeat.model.user_functions import USER_FUNCTION_RE, load_function
+from rarefeat.model.own_code import OWN_NAME_RE, OwnCallable, own_name
 from rarefeat.workflow.config.names import suggest
 
 Choice = str | Callable[..., Any]
-BUILT_IN = {
-    "data_law": ("paper", "correlated", "power_law", "magnitudes", "classes"),
-    "encoder": ("paper", "double", "relu", "linear", "mlp", "attention"),
-    "loss": (
-        "infonce", "symmetric_infonce", "nt_xent", "spectral", "barlow_twins", "vicreg",
-        "supervised",
-    ),
-    "optimiser": ("sgd", "momentum", "adam", "adamw"),
+TORCH = "maximize", "foreach", "differentiable", "fused"
+BUILT_IN: dict[str, dict[str, tuple[str, ...]]] = {
+    "data_law": {
+        "paper": ("L",), "correlated": ("rho",), "power_law": ("exponent",),
+        "magnitudes": ("spread",), "classes": ("size",),
+    },
+    "encoder": {
+        **dict.fromkeys(("paper", "double", "relu", "linear"), ("sigma_0", "attention_scale")),
+        "mlp": ("attention_scale",), "attention": ("sigma_0", "attention_scale"),
+    },
+    "loss": {
+        "infonce": ("tau", "negatives"), "symmetric_infonce": ("tau",), "nt_xent": ("tau",),
+        "spectral": (), "barlow_twins": ("redundancy",),
+        "vicreg": ("invariance", "variance", "covariance"), "supervised": ("features",),
+    },
+    "optimiser": {
+        "sgd": ("momentum", "dampening", "weight_decay", "nesterov", *TORCH), 
+        "momentum": ("weight_decay", "momentum"),
+        **dict.fromkeys(
+            ("adam", "adamw"), ("betas", "eps", "weight_decay", "amsgrad", "capturable", *TORCH)
+        ),
+    },
 }  # fmt: skip
-"""Names of the built-in ones, for the config, which is read without torch; a test compares them."""
+"""Names of the built-in ones with their options, for the config, which is read without torch; a
+test compares them."""
+
+
+def check_option_names(kind: str, choice: str, options: Mapping[str, Any]) -> None:
+    """Raise ValueError for an option that a built-in choice does not have."""
+    known = BUILT_IN[kind].get(choice)
+    if "lr" in options:
+        raise ValueError(f"lr: the rate is the key eta, got {options['lr']}")
+    if unknown := [name for name in options if known is not None and name not in known]:
+        hint = suggest(unknown[0], known) or f"; it has {', '.join(known) or 'none'}"
+        raise ValueError(f"{choice} has no option {unknown[0]}{hint}")
 
 
 def choice_name(choice: Choice) -> str:
     """Return the name of a choice in messages and tables."""
-    return choice if isinstance(choice, str) else getattr(choice, "__name__", repr(choice))
+    return own_name(choice)
 
 
 def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> Callable:
-    """Return the function or class that a choice names."""
-    if callable(choice):
-        return choice
-    if choice in built_in:
+    """Return the function or class that a choice names; own code as an `OwnCallable`."""
+    if isinstance(choice, str) and choice in built_in:
         return built_in[choice]
-    if isinstance(choice, str) and USER_FUNCTION_RE.fullmatch(choice):
-        return load_function(choice)
+    if callable(choice) or (isinstance(choice, str) and OWN_NAME_RE.fullmatch(choice)):
+        return OwnCallable(kind, choice)
     hint = suggest(choice, built_in) if isinstance(choice, str) else ""
     raise RarefeatError(
         f"{kind}: must be one of {', '.join(built_in)}, or MODULE:NAME of your own,"
@@ -50,7 +73,6 @@ def bind_options(
     function: Callable,
     options: Mapping[str, Any],
     available: Mapping[str, Any],
-    is_own: bool,
 ) -> partial:
     """Return a function with its options, and with those available values that it names.
 
@@ -63,6 +85,7 @@ def bind_options(
             f"{kind}: {choice_name(function)} has no option {unknown[0]}"
             f"{suggest(unknown[0], parameters)}; it has {', '.join(parameters)}"
         )
+    is_own = isinstance(function, OwnCallable)
     keeps = [name for name, item in parameters.items() if is_own and item.default is not item.empty]
     values = {
         name: value

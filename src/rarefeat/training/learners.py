@@ -1,7 +1,8 @@
 """Training of learners: S replicas at once, by autograd, or in closed form for the paper's.
 
-A step draws pairs and noise, computes the loss of every replica under `vmap`, has the optimiser
-step on its gradient, and applies the bias rule. Draws come from the streams of `pretrain`, so that
+A step draws pairs and noise, computes the loss of every replica, has the optimiser step on its
+gradient, and applies the bias rule. Replicas are one program, under `vmap`; a replica with own code
+is alone (model/rooms.py), and a plain module. Draws come from the streams of `pretrain`, so that
 learners share dictionary, pairs, noise and, where they have the paper's neurons, initial weights.
 Axes: S replicas, K positive pairs of a batch, n samples (2 K or 3 K of a batch), 2 views, L tokens,
 d1 coordinates of a token, m neurons, d features; an encoder may have another number of outputs.
@@ -28,15 +29,23 @@ from rarefeat.model.bias import BiasContext, make_bias_rule
 from rarefeat.model.contrastive import probabilities
 from rarefeat.model.encoder import attend
 from rarefeat.model.neurons import alignment_metrics
+from rarefeat.model.own_code import one_line_errors
 from rarefeat.model.positive_pairs import PairSampler
-from rarefeat.model.randomness import Generators, draw, generator, make_generators
+from rarefeat.model.randomness import (
+    Generators,
+    draw,
+    generator,
+    global_generators,
+    make_generators,
+)
 from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.rooms import aside, is_alone, mark
 from rarefeat.model.simulators import DirectSimulator, make_simulator, to_device
 from rarefeat.model.sparse_coding import frequencies
 from rarefeat.model.theory import activation_probability
 from rarefeat.training import border
 from rarefeat.training.choices import Choice, bind_options, choice_name, load_choice
-from rarefeat.training.data_laws import DATA_LAWS, paper, spread_over_tokens
+from rarefeat.training.data_laws import DATA_LAWS, spread_over_tokens
 from rarefeat.training.encoders import ENCODERS, neurons_name
 from rarefeat.training.loop import batches
 from rarefeat.training.losses import LOSSES
@@ -44,7 +53,7 @@ from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.pretraining import MOMENT_WINDOW_STEPS, pretrain
 from rarefeat.training.step import end_stage_one
 from rarefeat.workflow.config.model import BIAS_RULES, Arm, Data, Training
-from rarefeat.workflow.run.cli_helpers import progress
+from rarefeat.workflow.run.cli_helpers import progress, report_losses
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,16 @@ KINDS: dict[str, tuple[str, Mapping[str, Callable]]] = {
 """Options and built-in choices of the parts of a learner."""
 
 
+def own_parts(learner: Learner) -> list[str]:
+    """List the names of a learner's own code."""
+    choices = {kind: getattr(learner, kind) for kind in KINDS}
+    return [
+        choice_name(choice)
+        for kind, choice in choices.items()
+        if not isinstance(choice, str) or choice not in KINDS[kind][1]
+    ]
+
+
 def bind_part(kind: str, learner: Learner, data: Data, training: Training) -> partial:
     """Return a part of a learner with its options and with what it takes of the config.
 
@@ -107,16 +126,15 @@ def bind_part(kind: str, learner: Learner, data: Data, training: Training) -> pa
         raise RarefeatError(
             f"encoder: give the class {built}, or a function of (d1, m), not an instance of it"
         )
-    function = load_choice(kind, choice, built_in)
-    is_own = not isinstance(choice, str) or choice not in built_in
-    return bind_options(kind, function, options, available, is_own)
+    return bind_options(kind, load_choice(kind, choice, built_in), options, available)
 
 
 class TrainedLearners(NamedTuple):
     """Trained encoders of S replicas."""
 
-    module: nn.Module
-    """The module without values; those of replica s are entry s of `parameters`."""
+    module: nn.Module | None
+    """The module, whose values of replica s are entry s of `parameters`; None outside of the room
+    of one's own code."""
     parameters: dict[str, Shaped[Tensor, "S ..."]]
     """Parameters and buffers by name."""
     neurons: str
@@ -137,9 +155,22 @@ class TrainedLearners(NamedTuple):
 
     def embed(self, tokens: Float[Tensor, "S n L d1"]) -> Float[Tensor, "S n outputs"]:
         """Embed tokens, of each replica its own."""
-        return vmap(lambda values, x: functional_call(self.module, values, (x,)))(
+        return each(lambda values, x: functional_call(self.module, values, (x,)))(
             self.parameters, tokens
         )
+
+
+def each(function: Callable) -> Callable:
+    """Return a function of all replicas, from one of a replica; one alone needs no `vmap`."""
+    if not is_alone():
+        return vmap(function)
+
+    def first(item: Any) -> Any:
+        return (
+            {name: value[0] for name, value in item.items()} if isinstance(item, dict) else item[0]
+        )
+
+    return lambda *items: function(*map(first, items))[None]
 
 
 class Pairs(NamedTuple):
@@ -149,11 +180,16 @@ class Pairs(NamedTuple):
     """Features of the samples."""
     signal: Num[Tensor, "S n 2 L d"] | Num[Tensor, "S n 2 L d1"]
     """Latents, or tokens of a law that draws these itself."""
+    are_tokens: bool = False
 
     def select(self, rows: Int[Tensor, "S K"]) -> "Pairs":
         """Return the pairs of some rows, of each replica its own."""
         index = torch.arange(len(rows), device=rows.device)[:, None]
-        return Pairs(*(item[index, rows] for item in self))
+        return Pairs(self.features[index, rows], self.signal[index, rows], self.are_tokens)
+
+    def to(self, device: str) -> "Pairs":
+        """Return the pairs on a device."""
+        return Pairs(self.features.to(device), self.signal.to(device), self.are_tokens)
 
 
 def draw_pairs(
@@ -166,8 +202,8 @@ def draw_pairs(
     """Draw n pairs for each replica."""
     items = []
     for source in generators:
-        result = law(n, source, probability)
-        if isinstance(result, tuple | list):
+        result = law(n, source, probability.clone())
+        if is_pair := isinstance(result, tuple | list):
             features, signal = result
         elif result.dim() == 4:
             latents = result.flatten(1, 2).float()
@@ -175,7 +211,7 @@ def draw_pairs(
         else:
             features, signal = result, spread_over_tokens(result, L, source)
         items.append((features.float(), signal))
-    return Pairs(*(torch.stack(values) for values in zip(*items, strict=True)))
+    return Pairs(*(torch.stack(values) for values in zip(*items, strict=True)), is_pair)
 
 
 class DataLawSource:
@@ -200,13 +236,15 @@ class DataLawSource:
                 f"data.balance: learners have none, got {data.balance}; write a data law or a loss"
             )
         self.law = bind_part("data_law", learner, data, training)
+        self.name = f"data_law {choice_name(learner.data_law)}"
+        self.is_own = learner.data_law not in DATA_LAWS
         simulator = make_simulator("direct", namespace, data.d, data.d1, training.m, seeds)
         self.simulator: DirectSimulator = to_device(simulator, self.device)
         self.sampler = PairSampler(data.views, self.simulator, "direct", namespace, seeds)
-        name = f"data_law {choice_name(learner.data_law)}"
-        draws_tokens = border.check_law(name, self.law, self.probability(), data.L, data.d1)
-        self.test_law = self.law if draws_tokens else partial(paper, L=data.L)
-        """Law of a balanced test set: independent features, unless the law draws tokens itself."""
+
+    def check_law(self) -> None:
+        """Check the form of what the law draws."""
+        border.check_law(self.name, self.law, self.probability(), self.data.L, self.data.d1)
 
     def probability(self, eps_min: float | None = None) -> Float[Tensor, " d"]:
         """Return the activation probability of each feature; without eps_min, of balanced data."""
@@ -223,7 +261,7 @@ class DataLawSource:
         order = batches(self.namespace, self.seeds, N, K, self.device)
         while True:
             pairs = draw_pairs(self.law, N, self.probability(eps_min), self.data.L, sources)
-            pairs = Pairs(*(item.to(self.device) for item in pairs))
+            pairs = pairs.to(self.device)
             for _ in range(N // K):
                 yield pairs.select(next(order))
             while not self.fresh:
@@ -232,7 +270,7 @@ class DataLawSource:
     def sample_tokens(self, pairs: Pairs, noise: Generators) -> Float[Tensor, "S n L d1"]:
         """Return the tokens of both views, and of negatives where they are separate, with noise."""
         signal = pairs.signal.transpose(1, 2).flatten(1, 2).float()
-        if self.test_law is self.law:
+        if pairs.are_tokens:
             return signal
         return self.sampler.sample_pair_tokens(signal, self.sigma, noise)
 
@@ -240,20 +278,19 @@ class DataLawSource:
 def build_modules(
     learner: Learner, namespace: str, data: Data, training: Training, seeds: list[int]
 ) -> list[nn.Module]:
-    """Build the encoder of each replica, while torch's global generator is seeded by it."""
-    name = f"encoder {choice_name(learner.encoder)}"
+    """Build the encoder of each replica, while the global generators are seeded by it."""
     build, modules = bind_part("encoder", learner, data, training), []
-    with torch.random.fork_rng(devices=[]), border.one_line_errors(name):
-        for seed in seeds:
-            stream = generator(namespace, seed, stream_names.WEIGHTS)
-            torch.set_rng_state(stream.get_state())
+    for seed in seeds:
+        with global_generators(generator(namespace, seed, stream_names.WEIGHTS)):
             modules.append(build(data.d1, training.m))
-            if not isinstance(modules[-1], nn.Module):
-                kind = type(modules[-1]).__name__
-                raise RarefeatError(f"{name}: must be a torch.nn.Module, got {kind}")
+        if not isinstance(modules[-1], nn.Module):
+            name, kind = choice_name(learner.encoder), type(modules[-1]).__name__
+            raise RarefeatError(f"encoder {name}: must be a torch.nn.Module, got {kind}")
     return [module.eval() for module in modules]
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()  # the caller may have switched gradients off
 def train_learners(
     namespace: str,
     learner: Learner,
@@ -265,7 +302,7 @@ def train_learners(
     seeds: list[int],
     label: str = "train",
 ) -> TrainedLearners:
-    """Train a learner, one replica per seed."""
+    """Train a learner, one replica per seed; with own code, one in a room."""
     source = DataLawSource(namespace, learner, data, training, sigma, seeds)
     modules = build_modules(learner, namespace, data, training, seeds)
     if learner.is_closed_form:
@@ -277,6 +314,7 @@ def untrained_learners(namespace: str, learner: Learner, source: DataLawSource) 
     """Return the encoders before training, a control of what training does."""
     modules = build_modules(learner, namespace, source.data, source.training, source.seeds)
     parameters, buffers = stack_module_state(modules)
+    mark(*parameters.values())
     S, dictionary = len(modules), source.simulator.dictionary.cpu()
     return TrainedLearners(
         modules[0].to("meta"),
@@ -339,14 +377,15 @@ def check_choices(
 ) -> None:
     """Check the encoder and the loss, and that the rules can act on this encoder."""
     name, data, training = choice_name(learner.encoder), source.data, source.training
+    source.check_law()
     g, K = torch.Generator().manual_seed(0), training.K
     tokens = torch.randn(6, data.L, data.d1, generator=g) / data.d1**0.5
-    m = border.check_encoder(f"encoder {name}", module, tokens)
+    neurons = neurons_name(module, data.d1)
+    m = border.check_encoder(f"encoder {name}", module, tokens, neurons)
     views = 3 if data.views.clean_negatives else 2
     embeddings = torch.randn(views * K, m, generator=g).requires_grad_()
     features = torch.randn(K, data.d, generator=g).sign()
     border.check_loss(f"loss {choice_name(learner.loss)}", loss, (embeddings, features))
-    neurons = neurons_name(module, data.d1)
     if arm.named.rule and not neurons:
         raise RarefeatError(f"arm {arm.arm}: encoder {name} has no neurons in R^d1 to be masked")
     if arm.named.rule and arm.pruned_update == "unmasked":
@@ -445,15 +484,20 @@ def train_by_autograd(
     neurons = neurons_name(modules[0], data.d1)
     thresholds = getattr(modules[0], "thresholds", "")
     loss = make_loss(learner, data, training)
-    check_choices(learner, modules[0], loss, source, arm)
-    stacked, buffers = stack_module_state([module.to(device) for module in modules])
-    module = copy.deepcopy(modules[0]).to("meta")
-    values = {name: value.detach().requires_grad_() for name, value in stacked.items()}
+    aside(lambda: check_choices(learner, modules[0], loss, source, arm))
+    modules = [module.to(device) for module in modules]
+    if alone := is_alone():
+        module, values = modules[0], dict(modules[0].named_parameters())
+        buffers = {name: value[None] for name, value in module.named_buffers()}
+    else:
+        stacked, buffers = stack_module_state(modules)
+        module = copy.deepcopy(modules[0]).to("meta")
+        values = {name: value.detach().requires_grad_() for name, value in stacked.items()}
     if thresholds and training.bias.rule in ("follow", "grow"):
         values[thresholds].requires_grad_(False)
-    build = bind_part("optimiser", learner, data, training)
-    border.check_optimiser(f"optimiser {choice_name(learner.optimiser)}", build)
-    optimiser = build([value for name, value in values.items() if name != thresholds])
+    optimiser = bind_part("optimiser", learner, data, training)(
+        [value for name, value in values.items() if name != thresholds]
+    )
     bias_rule = make_bias_rule(training.bias, data.d, training.eta)
     masks = NeuronMasks(namespace, source, arm) if arm.named.rule else None
     noise = make_generators(namespace, seeds, stream_names.NOISE, device)
@@ -463,28 +507,38 @@ def train_by_autograd(
     T1, trajectory = torch.full((len(seeds),), -1, device=device), []
     weights = bias = None
 
+    def stack(value: Tensor) -> Tensor:
+        return value[None] if alone else value
+
     def embed(state: dict[str, Tensor], tokens: Tensor) -> Tensor:
-        return functional_call(module, state, (tokens,))
+        return functional_call(module, state, (tokens,)) if state else module(tokens)
 
     steps, pairs_of_steps = range(training.T + 1), source.training_pairs(eps_min)
     for step in progress(steps, training.T + 1, label):
+        if step >= arm.onset:
+            mark(*map(stack, values.values()))
         pairs = next(pairs_of_steps)
-        tokens, state = source.sample_tokens(pairs, noise), values | buffers
+        tokens = source.sample_tokens(pairs, noise)
+        state = {} if alone else values | buffers
         if neurons:
-            weights = values[neurons].detach().clone()
-            bias = values[thresholds].detach().clone() if thresholds else weights.new_zeros(1)
+            weights = stack(values[neurons].detach()).clone()
+            bias = weights.new_zeros(1)
+            if thresholds:
+                bias = stack(values[thresholds].detach()).clone()
             bias = bias.expand(weights.shape[:2])
         if masks:
             with torch.no_grad():
-                dense = vmap(embed)(state, tokens)
+                dense = each(embed)(state, tokens)
             # Rules see single precision, whatever that of the encoder.
             mask = masks(step, weights.float(), bias.float(), tokens, dense.float())
             if mask is not None:
                 # Straight through: the loss sees the mask, and the gradient reaches every weight.
-                state[neurons] = values[neurons] - weights.masked_fill(~mask, 0.0)
-        with border.one_line_errors(f"{learner.label}: step {step}"):
-            losses = vmap(lambda s, x, y: loss(embed(s, x), y))(state, tokens, pairs.features)
-        if step in recorded_steps:
+                state[neurons] = stack(values[neurons]) - weights.masked_fill(~mask, 0.0)
+        with one_line_errors(f"{learner.label}: step {step}"):
+            losses = each(lambda s, x, y: loss(embed(s, x), y))(state, tokens, pairs.features)
+        is_recorded = step in recorded_steps
+        report_losses(step, seeds, losses.detach(), is_recorded)
+        if is_recorded:
             metrics = {"loss": losses.detach()}
             if neurons:
                 metrics |= alignment_metrics(weights, dictionary, len(data.minority))
@@ -497,17 +551,26 @@ def train_by_autograd(
             break
         for value in values.values():
             value.grad = None
-        losses.sum().backward()
-        optimiser.step()
+        with one_line_errors(f"{learner.label}: step {step}"):
+            losses.sum().backward()
+            optimiser.step()
         if neurons:
-            new_weights = values[neurons].detach()
+            new_weights = stack(values[neurons].detach())
             T1 = end_stage_one(T1, new_weights, dictionary, training.bias.T1, step + 1)
             if thresholds:
                 norms = new_weights.norm(dim=-1)
-                gradient = partial(getattr, values[thresholds], "grad")
-                context = BiasContext(bias, weights, norms, T1, step + 1, gradient)
-                values[thresholds].data = bias_rule(context)
-    final = {name: value.detach().cpu() for name, value in (values | buffers).items()}
+                threshold = values[thresholds]
+                context = BiasContext(
+                    bias, weights, norms, T1, step + 1, lambda old=threshold: stack(old.grad)
+                )
+                threshold.data = bias_rule(context).view_as(threshold)
+    state = {name: stack(value) for name, value in values.items()} | buffers
     return TrainedLearners(
-        module, final, neurons, dictionary.cpu(), T1.cpu(), losses.detach().cpu(), trajectory
+        module,
+        {name: value.detach().cpu() for name, value in state.items()},
+        neurons,
+        dictionary.cpu(),
+        T1.cpu(),
+        losses.detach().cpu(),
+        trajectory,
     )

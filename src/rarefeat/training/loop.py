@@ -7,6 +7,7 @@ Axes: S replicas, N training pairs, K pairs of a batch, n samples (2 K, or 3 K w
 negatives), L tokens, P coordinates of a token, m neurons, p coordinates of a weight, d features.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, Protocol
@@ -21,6 +22,7 @@ from rarefeat.model.arms import PruningContext
 from rarefeat.model.bias import BiasRule, make_bias_rule
 from rarefeat.model.contrastive import probabilities
 from rarefeat.model.device import any_or_gpu
+from rarefeat.model.encoder import QueryKey, attend
 from rarefeat.model.positive_pairs import PairSampler
 from rarefeat.model.randomness import draw, make_generators
 from rarefeat.model.simulators import Simulator, make_simulator, to_device
@@ -36,6 +38,7 @@ from rarefeat.training.step import (
     apply_step,
     initial_state,
     make_kernel,
+    step_attention,
 )
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.run.cli_helpers import progress
@@ -45,6 +48,7 @@ class Batch(NamedTuple):
     """What all arms share at a step."""
 
     attended: Float[Tensor, "S n L P"]
+    """Tokens after attention; before it where that is each network's own."""
     latents: Int[Tensor, "S 2 K L d"] | None = None
     complement: Float[Tensor, "S m q"] | None = None
     """The result of `Simulator.draw_complement`."""
@@ -53,8 +57,10 @@ class Batch(NamedTuple):
     summed: Float[Tensor, "S n 1 P"] | None = None
     """The sum of the tokens, if that is what a network without a bias gets."""
 
-    def tokens(self, state: TrainState) -> Float[Tensor, "S n L P"]:
+    def tokens(self, state: TrainState, query_key: QueryKey | None) -> Float[Tensor, "S n L P"]:
         """Return the tokens that a network gets."""
+        if query_key is not None:
+            return attend(self.attended, query_key=query_key)
         return self.attended if self.summed is None or state.bias.any() else self.summed
 
 
@@ -90,8 +96,12 @@ class View(NamedTuple):
     state: TrainState
     dense: ForwardOutput
     batch: Batch
+    tokens: Float[Tensor, "S n L P"]
+    """What the network gets of the batch."""
     batch_moments: Moments | None = None
     """Moments of this batch alone; those of `context` are running means."""
+    query_key: QueryKey | None = None
+    """W_Q and W_K, where they change."""
 
 
 class Source(Protocol):
@@ -105,6 +115,8 @@ class Source(Protocol):
     weights: Float[Tensor, "S m p"]
     """W(0)."""
     bias_rule: BiasRule | None
+    query_key: QueryKey | None
+    """W_Q(0) and W_K(0), where they change."""
 
     def draw(self) -> Batch:
         """Draw the batch of the next step."""
@@ -149,6 +161,7 @@ class Group(NamedTuple):
     """Running means."""
     norms: Float[Tensor, "S m"] | None = None
     """||w_i|| a step before."""
+    query_key: QueryKey | None = None
 
 
 def train(
@@ -166,7 +179,7 @@ def train(
     `window` is that of the running moments (steps). With `look_at_end` the recorder sees one more
     batch, after the last step.
     """
-    groups = [Group(arms, initial_state(source.weights))]
+    groups = [Group(arms, initial_state(source.weights), query_key=source.query_key)]
     steps = range(config.T + look_at_end)
     for step in progress(steps, len(steps), label):
         batch, current, groups = source.draw(), groups, []
@@ -177,11 +190,11 @@ def train(
             if step == config.T:
                 continue  # After the last step there is a look, and no step.
             for alike, change in split(group.arms, changes):
-                state = take_step(source, view, change, config, stage_one_end)
+                state, query_key = take_step(source, view, change, config, stage_one_end)
                 if change.acts:
                     state = alike[0].after(state)
                 recorder.after([arm.label for arm in alike], view.state, state)
-                groups.append(group._replace(arms=alike, state=state))
+                groups.append(group._replace(arms=alike, state=state, query_key=query_key))
 
 
 def look(
@@ -189,7 +202,8 @@ def look(
 ) -> tuple[View, Group]:
     """Return what the arms of a group see before a step, and the group with its running means."""
     state, K = group.state, config.K
-    dense = source.kernel.forward(batch.tokens(state), state)
+    tokens = batch.tokens(state, group.query_key)
+    dense = source.kernel.forward(tokens, state)
     f_x, f_y, negatives = dense.views(K)
     moments = None
     if any(arm.reads_moments for arm in group.arms):
@@ -210,7 +224,7 @@ def look(
         moments=group.mean,
         step=step,
     )
-    return View(context, state, dense, batch, moments), group
+    return View(context, state, dense, batch, tokens, moments, group.query_key), group
 
 
 def split(arms: Sequence[Arm], changes: dict[str, Change]) -> list[tuple[list[Arm], Change]]:
@@ -222,10 +236,10 @@ def split(arms: Sequence[Arm], changes: dict[str, Change]) -> list[tuple[list[Ar
 
 def take_step(
     source: Source, view: View, change: Change, config: StepConfig, stage_one_end: StageOneEnd
-) -> TrainState:
-    """Take one step of eq. (5) with what an arm changes of it."""
+) -> tuple[TrainState, QueryKey | None]:
+    """Take one step of eq. (5) with what an arm changes of it; return W_Q and W_K, too."""
     state, dense, batch = view.state, view.dense, view.batch
-    x, mode = batch.tokens(state), change.gradient
+    x, mode = view.tokens, change.gradient
     masked = dense if change.mask is None else apply_mask(dense, change.mask, x, state, mode)
     gates = state.bias if change.gate_bias is None else change.gate_bias
     # Native functions weight no pairs, and take no such argument.
@@ -233,7 +247,10 @@ def take_step(
     gradient = source.kernel.loss_gradient(
         change.dense or dense, masked, gates, config, mode, **weights
     )
-    return apply_step(
+    query_key = view.query_key
+    if query_key is not None:
+        query_key = step_attention(query_key, state.weights, gradient, batch.attended, config)
+    state = apply_step(
         source.kernel.simulator,
         state,
         gradient,
@@ -245,6 +262,7 @@ def take_step(
         batch.complement,
         change.after_descent,
     )
+    return state, query_key
 
 
 def batches(
@@ -278,15 +296,20 @@ class PairSource:
         weights: Float[Tensor, "S m p"] | None = None,
     ):
         device, generators = training.device, partial(make_generators, namespace, seeds)
+        self.seeds = seeds
         simulator = make_simulator(kind, namespace, data.d, data.d1, training.m, seeds)
         self.simulator = to_device(simulator, device)
         pairs = PairSampler(data.views, self.simulator, kind, namespace, seeds)
         reweighted = data.balance == "reweighted"
+        scale, self.query_key = training.first_logit_scale(data.d1), None
+        if training.attention != "fixed":
+            identity = math.sqrt(scale) * torch.eye(data.d1, device=device)
+            self.query_key = identity.repeat(len(seeds), 2, 1, 1)
         self.kernel = make_kernel(
             "torch" if reweighted else training.kernel,
             self.simulator,
             pairs.sample_pair_tokens,
-            training.logit_scale(data.d1),
+            scale if self.query_key is None else None,
         )
         self.directions = self.simulator.dictionary
         if data.views.colour:

@@ -1,7 +1,7 @@
 """Losses of two batches of embeddings, one replica at a time.
 
 A loss of your own is a function with these parameters, and options of its own. It is differentiated
-by autograd, for all replicas at once.
+by autograd.
 
 Parameters
 ----------

@@ -5,18 +5,10 @@ that the draws are torch's up to rounding and the generator ends where torch wou
 version of torch that draws otherwise fails tests/model/test_native_step.py. The `_fill` functions
 take the twister's 624 words s, which they change, how many of them are used up, and the array to
 fill; they return how many words are used up then. The module also says how and where numba compiles
-(`KERNEL_OPTIONS`, `FORMULA_OPTIONS`, `cache_folder`).
+(`KERNEL_OPTIONS`, `FORMULA_OPTIONS`).
 """
 
-import contextlib
-import hashlib
 import math
-import os
-import sys
-import tempfile
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import numba
 import numpy as np
@@ -27,30 +19,17 @@ from numba import boolean, float32, float64, int32, int64, njit, types, uint32, 
 from numpy import ndarray
 from torch import Tensor
 
+from rarefeat.errors import RarefeatError
 from rarefeat.model.randomness import standard_gamma
 from rarefeat.model.simulators import JITTERS, SMALLEST
+from rarefeat.training.native_cache import cache_folder
 
-
-def cache_folder() -> str:
-    """Return a folder of this user for compiled code: in the environment, or a temporary one.
-
-    It is named by the code, as numba does not see that a function of another file has changed.
-    """
-    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("native_*.py"))]
-    constants = repr((JITTERS, SMALLEST)).encode()
-    digest = hashlib.sha256(b"".join([*sources, constants])).hexdigest()[:12]
-    for parent in (sys.prefix, tempfile.gettempdir()):
-        folder = Path(parent, f"rarefeat-native-{digest}-{os.getuid()}")
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            # What lies there is run, so nobody else may have put it there.
-            if folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK):
-                return str(folder)
-    return tempfile.mkdtemp(prefix="rarefeat-native-")
-
-
-numba.config.CACHE_DIR = numba.config.CACHE_DIR or cache_folder()
-IMPORT_START = time.perf_counter()
+if numba.config.DISABLE_JIT:
+    raise RarefeatError(
+        "NUMBA_DISABLE_JIT is set, and the native step is compiled code: unset it, or say"
+        " training.kernel: torch"
+    )
+numba.config.CACHE_DIR = cache_folder()
 # Sums may be taken in another order, but an infinity and a NaN stay what they are.
 KERNEL_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy", "cache": True}
 FORMULA_OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
@@ -270,11 +249,3 @@ def draw_streams(
             rejected = flat[i] == 0
             flat[i, rejected] = standard_gamma(shape[rejected], generator).mul_(2).sqrt_()
     return done.tolist()
-
-
-def report_compilation(*functions: Callable) -> None:
-    """Tell on the terminal how long the functions took to compile, if they were not cached."""
-    if any(function.stats.cache_misses for function in functions):
-        seconds = time.perf_counter() - IMPORT_START
-        place = numba.config.CACHE_DIR
-        print(f"native step: compiled in {seconds:.0f} s, kept in {place}", file=sys.stderr)

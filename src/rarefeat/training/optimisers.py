@@ -1,12 +1,12 @@
-"""Optimisers of torch, by name; one steps the parameters of all replicas at once.
+"""Optimisers of torch, by name; a built-in one steps the parameters of all replicas at once.
 
 An optimiser of your own is a `torch.optim.Optimizer` that is built with these parameters, and
-options of its own. It treats each entry by itself, so that replicas stay apart.
+options of its own.
 
 Parameters
 ----------
 parameters : list of Tensor
-    Parameters of the encoder, each with a first axis for the replicas.
+    Parameters of the encoder of one replica.
 lr : float
     Learning rate of the config.
 weight_decay : float

@@ -4,7 +4,7 @@ Axes: S replicas, N training pairs, L tokens, m neurons, p coordinates of a weig
 recorded steps, q numbers of a recorded neuron. Equations are those of imbalance_and_pruning.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,10 +19,13 @@ from rarefeat.model.device import any_or_gpu
 from rarefeat.model.neurons import alignment_metrics, minority_overlap
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.model.rooms import LISTENERS, mark
 from rarefeat.model.sparse_coding import aggregated_sign
+from rarefeat.training.border import own_rules, train_apart
 from rarefeat.training.loop import Change, PairSource, View, train
-from rarefeat.training.step import TrainState, batch_loss
+from rarefeat.training.step import TrainState, batch_loss, replicas_per_batch
 from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.run.cli_helpers import report_losses
 
 MOMENT_WINDOW_STEPS = 100
 """Window of the running means that a rule may read (steps)."""
@@ -51,6 +54,12 @@ class TrainedEncoder(NamedTuple):
     """Neurons at T1 and T2, NaN where not reached; none unless `training.history`."""
     loss: Float[Tensor, " S"]
     """InfoNCE of the last batch without a mask (nat); infinite if diverged."""
+    query_key: Float[Tensor, "S ..."] = torch.empty(0)
+    """W_Q and W_K, (S, 2, P, P), where they change; else no numbers."""
+
+
+ALWAYS = TrainedEncoder._fields[:-1]
+"""Tensors that every encoder has."""
 
 
 class PruningArm:
@@ -63,6 +72,8 @@ class PruningArm:
 
     def change(self, view: View) -> Change:
         """Return its mask; none before the onset."""
+        if view.context.step >= self.arm.onset:
+            mark(view.state.weights, view.state.bias)
         if not self.rule or view.context.step < self.arm.onset:
             return Change()
         context = view.context._replace(alpha=self.arm.alpha, generators=self.generators)
@@ -97,9 +108,13 @@ class Trajectories:
         """Record metrics and neurons; at T, the encoders."""
         context, state = view.context, view.state
         step = self.step = context.step
-        if step not in self.recorded_steps:
+        is_recorded = step in self.recorded_steps
+        if not is_recorded and not LISTENERS:
             return
         loss = batch_loss(view.dense, self.config)
+        report_losses(step, self.source.seeds, loss, is_recorded)
+        if not is_recorded:
+            return
         floor = infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
         shared = recorded_metrics(context, loss, floor)
         neurons = [self.neurons(state)] if self.config.history else []
@@ -109,12 +124,13 @@ class Trajectories:
             self.history[label] += neurons
         if step == self.config.T:
             loss = loss.masked_fill(state.diverged, torch.inf)
+            query_key = loss.new_empty(len(loss), 0) if view.query_key is None else view.query_key
             for label in changes:
                 metrics[label] |= {"T1": state.T1}
                 T2, ends = self.reached[label]
                 history = torch.cat(self.history[label], 1)
                 self.encoders[label] = TrainedEncoder(
-                    state.weights, state.bias, state.T1, T2, history, ends, loss
+                    state.weights, state.bias, state.T1, T2, history, ends, loss, query_key
                 )
 
     def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
@@ -155,40 +171,6 @@ def overlap_metric(
     return {"mask_minority_overlap": minority_overlap(*arguments)}
 
 
-def pretrain(
-    namespace: str,
-    kind: Literal["direct", "reduced"],
-    data: Data,
-    training: Training,
-    arms: list[Arm],
-    sigma: float,
-    seeds: list[int],
-    latents: Int[Tensor, "S N 2 L d"],
-    label: str = "pretrain",
-    weights: Float[Tensor, "S m p"] | None = None,
-) -> tuple[dict[str, TrainedEncoder], list[dict]]:
-    """Train every arm of one cell on the same tokens; an arm does not depend on the others."""
-    if kind == "reduced" and (wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]):
-        raise RarefeatError(
-            f"arms: {wrong[0]} masks single weights in R^d1, got simulator: reduced;"
-            " set simulator: direct"
-        )
-    encoders, recorded = train_arms(
-        namespace, kind, data, training, arms, sigma, seeds, latents, label, weights
-    )
-    trajectory = [
-        {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": float(value)}
-        for step, metrics in recorded.items()
-        for arm in arms
-        for name, values in metrics[arm.label].items()
-        for seed, value in zip(seeds, values.tolist(), strict=True)
-    ]
-    return {
-        arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
-        for arm, encoder in encoders.items()
-    }, trajectory
-
-
 def train_arms(
     namespace: str,
     kind: Literal["direct", "reduced"],
@@ -201,9 +183,69 @@ def train_arms(
     label: str,
     weights: Float[Tensor, "S m p"] | None = None,
 ) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, Metrics]]]:
-    """Train as `pretrain` does, without waiting for the GPU: encoders and metrics stay there."""
+    """Train arms of some seeds together; return encoders, and metrics by step and arm."""
     source = PairSource(namespace, kind, data, training, sigma, seeds, latents, weights)
     recorder = Trajectories(source, data, training, [arm.label for arm in arms])
-    own = [PruningArm(arm, namespace, seeds) for arm in arms]
-    train(source, training, own, recorder, training.bias.T1, MOMENT_WINDOW_STEPS, label=label)
+    ways = [PruningArm(arm, namespace, seeds) for arm in arms]
+    train(source, training, ways, recorder, training.bias.T1, MOMENT_WINDOW_STEPS, label=label)
     return recorder.encoders, recorder.metrics
+
+
+def pretrain(
+    namespace: str,
+    kind: Literal["direct", "reduced"],
+    data: Data,
+    training: Training,
+    arms: list[Arm],
+    sigma: float,
+    seeds: list[int],
+    latents: Int[Tensor, "S N 2 L d"],
+    label: str = "pretrain",
+    weights: Float[Tensor, "S m p"] | None = None,
+) -> tuple[dict[str, TrainedEncoder], list[dict]]:
+    """Train every arm of one cell on the same tokens; an arm does not depend on the others.
+
+    A processor trains some seeds at a time; an arm of own code each seed alone, in a room.
+    """
+    if kind == "reduced" and (wrong := [arm.arm for arm in arms if ARMS[arm.arm].single_weights]):
+        raise RarefeatError(
+            f"arms: {wrong[0]} masks single weights in R^d1, got simulator: reduced;"
+            " set simulator: direct"
+        )
+    width = data.d1 if kind == "direct" else min(data.d1, data.d + training.m)
+    # A GPU takes the whole block at once; the cache of a CPU holds the tokens of a few replicas.
+    size = replicas_per_batch(training.K, data.L, width) if training.device == "cpu" else len(seeds)
+    encoders, trajectory = {}, []
+    for own, some_arms in group_by_own(arms, training):
+
+        def run(some: list[int], training: Training, arms: list[Arm] = some_arms) -> tuple:
+            rows = [seeds.index(seed) for seed in some]
+            start = None if weights is None else weights[rows]
+            trained, metrics = train_arms(
+                namespace, kind, data, training, arms, sigma, some, latents[rows], label, start
+            )
+            steps = [
+                {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": value}
+                for step, of_arm in metrics.items()
+                for arm in arms
+                for name, values in of_arm[arm.label].items()
+                for seed, value in zip(some, values.double().tolist(), strict=True)
+            ]
+            return {
+                arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
+                for arm, encoder in trained.items()
+            }, steps
+
+        parts = train_apart(run, namespace, seeds, training, own, size, label)
+        for arm in some_arms:
+            fields = zip(*(trained[arm.label] for trained, _ in parts), strict=True)
+            encoders[arm.label] = TrainedEncoder(*map(torch.cat, fields))
+        trajectory += [row for _, steps in parts for row in steps]
+    return encoders, trajectory
+
+
+def group_by_own(arms: list[Any], training: Any = None) -> list[tuple[list[str], list[Any]]]:
+    """Return the built-in arms together, and each arm of own code with the names of that."""
+    own = [(own_rules(arm, training), [arm]) for arm in arms]
+    together = [arm for names, (arm,) in own if not names]
+    return [([], together)] * bool(together) + [item for item in own if item[0]]

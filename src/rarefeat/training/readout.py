@@ -6,21 +6,107 @@ itself draws the test set, too, with equal probabilities.
 Axes: S replicas, n samples, m outputs, d features.
 """
 
+import importlib
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Num
-from torch import Tensor
+from torch import Tensor, nn
 
 from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
 from rarefeat.model.randomness import generator
-from rarefeat.training.learners import DataLawSource, Learner, Pairs, TrainedLearners, draw_pairs
+from rarefeat.training.border import own_rules, train_apart
+from rarefeat.training.choices import choice_name
+from rarefeat.training.data_laws import paper
+from rarefeat.training.learners import (
+    KINDS,
+    DataLawSource,
+    Learner,
+    Pairs,
+    TrainedLearners,
+    bind_part,
+    build_modules,
+    draw_pairs,
+    own_parts,
+    train_learners,
+    untrained_learners,
+)
+from rarefeat.workflow.config.model import Arm, Data, Training
 
 RIDGE = 1e-3
 """Penalty of the ridge regression, in units of the mean variance of an output."""
 PAIRS_STREAM, NOISE_STREAM, SHUFFLE_STREAM = "readout", "readout noise", "readout shuffle"
 """Random streams of the test set, its noise, and the control."""
+
+
+class Measured(NamedTuple):
+    """Replicas of a learner, and what is measured of them."""
+
+    learners: TrainedLearners
+    rows: list[dict]
+    """A row for each replica and feature."""
+    filled: dict[str, dict[str, Any]]
+    """What each part takes of the config, beside its options."""
+
+
+def learn(
+    namespace: str,
+    learner: Learner,
+    data: Data,
+    training: Training,
+    arm: Arm,
+    sigma: float,
+    eps_min: float | None,
+    seeds: list[int],
+    size: int = 0,
+    label: str = "train",
+    check: Callable[[Mapping, nn.Module], None] = lambda filled, module: None,
+    with_untrained: bool = False,
+) -> Measured:
+    """Train and measure a learner, some replicas at a time; without eps_min it is not trained.
+
+    `check` sees what each part takes of the config, and an encoder. With `with_untrained` the rows
+    have `r2_untrained` and `cosine_untrained`, too.
+    """
+    if own := own_parts(learner) + own_rules(arm, training):
+        importlib.import_module("torch._dynamo")  # as a first optimiser, and so each room, would
+
+    def run(seeds: list[int], training: Training) -> Measured:
+        settings = learner, data, training
+        filled = {}
+        for kind, (name, _) in KINDS.items():
+            given, options = bind_part(kind, *settings).keywords, getattr(learner, name)
+            filled[kind] = {key: value for key, value in given.items() if key not in options}
+        check(filled, *build_modules(learner, namespace, data, training, seeds[:1]))
+        # Embeddings are measured on the processor, wherever they were trained.
+        on_cpu = training.model_copy(update={"device": "cpu"})
+        source = DataLawSource(namespace, learner, data, on_cpu, sigma, seeds)
+        measure = partial(measure_learners, namespace=namespace, learner=learner, source=source)
+        untrained = partial(untrained_learners, namespace, learner, source)
+        if eps_min is None:
+            result = untrained()
+        else:
+            result = train_learners(namespace, *settings, arm, sigma, eps_min, seeds, label)
+        rows = measure(result)
+        if with_untrained:
+            for row, before in zip(rows, measure(untrained()), strict=True):
+                row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
+        is_own = choice_name(learner.encoder) in own
+        module = None if is_own else result.module.to("meta")
+        return Measured(result._replace(module=module), rows, filled)
+
+    parts = train_apart(run, namespace, seeds, training, own, size, label)
+    module, _, neurons, *_ = parts[0].learners
+    _, values, _, *tensors, trajectories = zip(*(part.learners for part in parts), strict=True)
+    parameters = {name: torch.cat([item[name] for item in values]) for name in values[0]}
+    rows = [row for part in parts for row in part.rows]
+    trajectory = [row for steps in trajectories for row in steps]
+    together = TrainedLearners(module, parameters, neurons, *map(torch.cat, tensors), trajectory)
+    return Measured(together, rows, parts[0].filled)
 
 
 def ridge_r2(
@@ -42,9 +128,18 @@ def ridge_r2(
 
 
 def test_pairs(source: DataLawSource, n: int) -> Pairs:
-    """Draw the balanced test pairs of each replica, from the stream "readout"."""
-    sources = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
-    return draw_pairs(source.test_law, n, source.probability(), source.data.L, sources)
+    """Draw the balanced test pairs of each replica, from the stream "readout".
+
+    Features are independent, unless the law draws tokens itself.
+    """
+    L, probability = source.data.L, source.probability()
+    # Tokens are known once they are drawn; no law that is built in draws them.
+    for law in ([source.law] if source.is_own else []) + [partial(paper, L=L)]:
+        streams = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
+        pairs = draw_pairs(law, n, probability, L, streams)
+        if pairs.are_tokens:
+            break
+    return pairs
 
 
 def measure_learners(

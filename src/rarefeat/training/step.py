@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.bias import BiasContext, BiasRule, is_stage_one_over
 from rarefeat.model.contrastive import (
     bias_gradient,
@@ -23,10 +24,11 @@ from rarefeat.model.contrastive import (
     weight_gradient_coefficients,
 )
 from rarefeat.model.device import any_or_gpu, is_on_cpu
-from rarefeat.model.encoder import attend, embed, pre_activations
+from rarefeat.model.encoder import QueryKey, attend, attention_gradient, embed, pre_activations
 from rarefeat.model.neurons import feature_share
 from rarefeat.model.randomness import Generators
 from rarefeat.model.simulators import ReducedSimulator, Simulator
+from rarefeat.training.native_cache import compile_once
 
 MAX_NORM = 1e12
 """Largest norm of a neuron: far above any meaningful one, and its similarities fit into float32."""
@@ -53,6 +55,8 @@ class StepConfig(Protocol):
     """Learning rate."""
     lambda_: float | Float[Tensor, "S 1 1"]
     """Weight decay of all replicas, or of each."""
+    attention: str
+    """What W_Q and W_K do, see `Training`; read where a source has them."""
 
 
 class TrainState(NamedTuple):
@@ -198,6 +202,23 @@ def apply_step(
     )
 
 
+def step_attention(
+    query_key: QueryKey,
+    weights: Float[Tensor, "S m P"],
+    gradient: LossGradient,
+    tokens: Float[Tensor, "S n L P"],
+    config: StepConfig,
+) -> QueryKey:
+    """Return W_Q and W_K after a step of Algorithm 1, or of its decay alone, the control."""
+    decay = config.lambda_ if config.attention != "trained_without_decay" else 0.0
+    after = (1 - config.eta * decay) * query_key
+    if config.attention == "decayed":
+        return after
+    c = gradient.coefficients
+    by_attended = matmul(c.flatten(1, 2), weights).unflatten(1, c.shape[1:3])
+    return after - config.eta * attention_gradient(tokens[:, : config.K], query_key, by_attended)
+
+
 def end_stage_one(
     T1: Int[Tensor, " S"],
     weights: Float[Tensor, "S m p"],
@@ -237,12 +258,12 @@ def make_kernel(
     name: Literal["auto", "torch", "native"],
     simulator: Simulator,
     sample_tokens: Sampler,
-    scale: float = 1.0,
+    scale: float | None = 1.0,
 ) -> Kernel:
     """Choose the functions of a training step; native ones round otherwise than torch.
 
     They serve the reduced simulator on a CPU with at least as many dimensions beyond the span as
-    neurons. `scale` is that of the attention's logits.
+    neurons. `scale` is that of the attention's logits; None leaves tokens as they are.
     """
     # With fewer dimensions beyond the span than neurons the factors of a step are singular, which
     # only torch's are made for.
@@ -253,14 +274,16 @@ def make_kernel(
         and simulator.nu >= simulator.m
     ):
         # numba takes a third of a second to import.
-        from rarefeat.training.native_step import make_native_kernel
+        with compile_once():
+            from rarefeat.training.native_step import make_native_kernel
 
         return make_native_kernel(simulator, scale)
 
     def attended_tokens(
         latents: Float[Tensor, "S n L d"], sigma: float, generators: Generators
     ) -> Float[Tensor, "S N L P"]:
-        return attend(sample_tokens(latents, sigma, generators), scale)
+        tokens = sample_tokens(latents, sigma, generators)
+        return tokens if scale is None else attend(tokens, scale)
 
     return Kernel(simulator, attended_tokens, forward, loss_gradient)
 

@@ -1,6 +1,10 @@
-"""Pairs of a data law as a data source of any PyTorch project, without a training."""
+"""Pairs of a data law as a data source of any PyTorch project, without a training.
+
+A law of one's own draws in a room (model/rooms.py), which lasts as long as the iterator.
+"""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -9,7 +13,10 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from rarefeat.model import stream_names
 from rarefeat.model.randomness import make_generators
-from rarefeat.training.learners import DataLawSource, Learner
+from rarefeat.model.rooms import aside, mark, stream
+from rarefeat.model.torch_settings import workflow_settings
+from rarefeat.training.border import train_apart
+from rarefeat.training.learners import DataLawSource, Learner, own_parts
 from rarefeat.workflow.config.model import Data, Training
 
 
@@ -44,16 +51,38 @@ class PairStream(IterableDataset):
     ):
         self.settings = namespace, learner, data, training, sigma, [seed]
         self.eps_min = eps_min
+        self.own = own_parts(learner)
+        (self.dictionary,) = train_apart(self.check, namespace, [seed], training, self.own)
+
+    def check(self, seeds: list[int], training: Training) -> Float[Tensor, "d1 d"]:
+        """Check the law, whose first pairs a rehearsal draws again; return the dictionary."""
         source = DataLawSource(*self.settings)
-        self.dictionary = source.simulator.dictionary[0]
+        aside(source.check_law)
+        pairs = source.training_pairs(self.eps_min)
+        mark(*next(pairs)[:2], *next(pairs)[:2])
+        return source.simulator.dictionary[0]
 
     def __iter__(
         self,
     ) -> Iterator[tuple[Float[Tensor, "K L d1"], Float[Tensor, "K L d1"], Float[Tensor, "K d"]]]:
         """Yield batches, without end."""
+        worker, name = get_worker_info(), self.settings[0]
+        name = f"{name}/worker {worker.id}" if worker and worker.id else name
+        if self.own:
+            return stream(partial(self.batches, name), (name, self.settings[-1][0]), self.own)
+        return self.batches(name)
+
+    def batches(self, name: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yield batches, drawn as the workflow draws them whatever is set between them."""
+        batches = self.draw(name)
+        while True:
+            with workflow_settings():
+                batch = next(batches)
+            yield batch
+
+    def draw(self, name: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yield batches of a worker."""
         namespace, *others = self.settings
-        worker = get_worker_info()
-        name = f"{namespace}/worker {worker.id}" if worker and worker.id else namespace
         source = DataLawSource(namespace, *others)
         # The features of all workers are the same, and their pairs and noise are not.
         source.namespace = name

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.project import MERGED, Project, load_merged
+from rarefeat.workflow.provenance import Planned, planned
 from rarefeat.workflow.run import code_hashes
 from rarefeat.workflow.run.cli_helpers import progress
 from rarefeat.workflow.run.command import find_job, write_outputs
@@ -37,41 +38,24 @@ class Made(NamedTuple):
 
 def made_files(project: Project) -> Iterator[Made]:
     """Yield the files of cells and the tables that are there and of the current config."""
-    results = Path(project.results)
-    for stage in project.stages:
-        for name in project.studies_of(stage):
-            study = project.studies[name]
-            for cell, block, _ in stage.files_of(name, study, next(iter(stage.folders), "")):
-                folders = stage.folders
-                paths = [results / stage.path(folder, name, cell, block) for folder in folders]
-                where = stage.shared_cell(cell).path, block if stage.axes != () else ""
-                read = [
-                    upstream.path(folder, name, cell, block)
-                    for upstream in stage.upstream
-                    for folder in upstream.folders
-                    if upstream.config_of(study, cell) is not None
-                ]
-                yield from as_made(results, paths, project.stage_job(stage, name, *where), read)
-    for name, table in project.tables.items():
-        # What a checkpoint decides is known to no plan.
-        of_cells = table.files and hasattr(table.cells_of, "cells")
-        cells = project.files_of(name) if of_cells else []
-        read = [*cells, *(f"tables/{source}.parquet" for source in table.tables)]
-        path = results / f"tables/{name}.parquet"
-        yield from as_made(results, [path], project.table_job(name), read)
+    for item in planned(project):
+        if item.paths[0].suffix in (".parquet", ".safetensors"):
+            yield from as_made(item)
 
 
-def as_made(results: Path, paths: list[Path], job: Job, read: list[str]) -> Iterator[Made]:
+def as_made(item: Planned) -> Iterator[Made]:
     """Yield the files of a job if they are there, and differ from it in their code at most."""
+    paths = item.paths
     if not all(path.is_file() for path in paths):
         return
+    job = item.job()
     says = read_job_metadata(paths[0]) or {}
     before = says.get("code", {})
     told = job.model_copy(update={"code": before, "tables": says.get("tables", {})})
     # A table says the identity of its job, and the file of a cell its settings.
     same = says["job"] == told.identity if "job" in says else says.get("config", {}) == job.config
     if same and own_code(before) == own_code(job.code):
-        yield Made(paths, job, before, all((results / path).is_file() for path in read))
+        yield Made(paths, job, before, all(path.is_file() for path in item.read))
 
 
 def own_code(code: dict[str, str]) -> dict[str, str]:

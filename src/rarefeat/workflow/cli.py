@@ -107,10 +107,15 @@ def show(file: str) -> None:
 @main.command()
 @click.argument("results")
 def verify(results: str) -> None:
-    """List the files of the folder RESULTS that are damaged or not what their names say."""
+    """List the files of the folder RESULTS that are damaged, misplaced or out of date.
+
+    It looks for all that the config of the last run plans, and says how much was not made yet.
+    """
     from rarefeat.workflow import provenance
 
-    lines = provenance.verify(results)
+    lines, unmade = provenance.verify(results)
+    if unmade:
+        click.echo(f"{len(unmade)} files of a plain snakemake are not there, {unmade[0]} the first")
     click.echo("\n".join([*lines, f"{len(lines)} damaged files"]))
     sys.exit(bool(lines))
 
@@ -200,9 +205,6 @@ def predict(
         kappa, gamma, sigma, config=config, error=error, outside=outside, **values
     )
     click.echo(" ".join(f"{name}={value:.4g}" for name, value in predicted._asdict().items()))
-
-
-main.command("predict-step", hidden=True, deprecated=True, params=predict.params)(predict.callback)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Params of rules: the settings that a function reads, and the hashes of its code, as texts.
 
-Snakemake compares params one by one, but a list as a whole; so each key of the config is a param of
-its own, and the reason of a job reads `before: 'training.eta=0.1' now: 'training.eta=0.2'`.
+Snakemake keeps and compares params. A job has three at most, as each that is a function costs a
+large plan a second; the texts within them stand apart by SEPARATOR, so that the logger can tell
+which has changed: `before: 'training.eta=0.1' now: 'training.eta=0.2'`.
 """
 
 import functools
@@ -16,9 +17,7 @@ from rarefeat.workflow.project import Project
 from rarefeat.workflow.registry import find_stage
 from rarefeat.workflow.run.code_hashes import module_hashes, settings_read
 from rarefeat.workflow.run.job import Job, flat
-
-MOST_TEXTS = 60
-"""Params of a job whose function depends on its wildcards; more texts share them."""
+from snakemake_logger_plugin_rarefeat import SEPARATOR
 
 
 def as_workflow_error(function: Callable, *arguments: Any, **options: Any) -> Any:
@@ -33,11 +32,6 @@ def cell_of(wildcards: Any) -> str:
     """Return the path of the cell of a job; empty where a study has one."""
     axes = {name: value for name, value in wildcards.items() if name not in ("study", "seeds")}
     return axes.get("cell") or "/".join(map("=".join, axes.items()))
-
-
-def slots(texts: Callable[[Any], list[str]], number: int) -> list[Callable]:
-    """Return `number` params that share the texts of some wildcards among them."""
-    return [lambda wildcards, i=i: "; ".join(texts(wildcards)[i::number]) for i in range(number)]
 
 
 def code(hashes: Mapping[str, str]) -> list[str]:
@@ -56,30 +50,28 @@ def stage_params(project: Project, function: str, *names: str) -> list[Any]:
         raise WorkflowError(f"{function} reads {', '.join(read)}, and its params say {told}")
     texts = as_workflow_error(project.setting_texts, stage)
     shared = functools.reduce(set.intersection, map(set, texts.values())) if texts else set()
+    check = functools.cache(functools.partial(as_workflow_error, project.check_inputs))
     own = {key: [text for text in found if text not in shared] for key, found in texts.items()}
 
-    def own_texts(wildcards: Any) -> list[str]:
+    def own_texts(wildcards: Any) -> str:
         cell, seeds = cell_of(wildcards), wildcards.get("seeds", "")
         if (wildcards.study, cell) not in own:
             raise WorkflowError(f"{wildcards.study} has no cell {cell}; see its grid in the config")
+        check(wildcards.study)
         files = as_workflow_error(project.user_files, wildcards.study, seeds)
-        return own[wildcards.study, cell] + flat(files)
+        return SEPARATOR.join(own[wildcards.study, cell] + flat(files))
 
     # Snakemake takes braces for wildcards.
-    constants = [re.sub("[{}]", "|", text) for text in sorted(shared)]
+    constant = re.sub("[{}]", "|", SEPARATOR.join(sorted(shared)))
     hashes = as_workflow_error(module_hashes, *stage.lineage)
-    width = max(map(len, own.values()), default=0) + len(project.image_studies)
-    return [*constants, *code(hashes), *slots(own_texts, width)]
+    return [constant, SEPARATOR.join(code(hashes)), own_texts]
 
 
 def job_params(job: Callable[[Any], Job]) -> list[Callable]:
     """Return the params of a job whose function depends on its wildcards: all that it is told."""
-    known: dict[tuple, list[str]] = {}
 
-    def texts(wildcards: Any) -> list[str]:
-        if (key := tuple(wildcards)) not in known:
-            found = as_workflow_error(job, wildcards)
-            known[key] = flat(found.config) + code(found.code)
-        return known[key]
+    def texts(wildcards: Any) -> str:
+        found = as_workflow_error(job, wildcards)
+        return SEPARATOR.join(flat(found.config) + code(found.code))
 
-    return slots(texts, MOST_TEXTS)
+    return [texts]

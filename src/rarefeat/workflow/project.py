@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, Field, ValidationError, create_model
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, create_model
 
 from rarefeat.claims.declarations import ClaimSet, load_claims
 from rarefeat.errors import RarefeatError
-from rarefeat.images.input_hashes import image_hashes, list_hashes
-from rarefeat.model import user_modules
+from rarefeat.images.input_hashes import check_lists, image_hashes, list_hashes
+from rarefeat.model import own_files
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.config.names import (
@@ -62,11 +62,6 @@ PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
 
 def check_results_path(folder: str) -> str:
     """Return the folder of results; ValueError if a shell misreads it, or the project is in it."""
-    first = (Path(folder).parts or ("",))[0]
-    if first in (*PROJECT_FOLDERS, "", "..") or first[0] in ".-~" or "://" in folder:
-        raise ValueError(
-            f"must be a folder of its own, as results/mine, got {shorten_repr(folder)}"
-        )
     if wrong := [
         character
         for character in folder
@@ -75,7 +70,17 @@ def check_results_path(folder: str) -> str:
         raise ValueError(
             f"must be without {wrong[0]!r}, which breaks command lines, got {shorten_repr(folder)}"
         )
-    return folder.rstrip("/") or folder
+    path = os.path.normpath(folder)  # what a/../b means
+    parts = Path(os.path.relpath(path)).parts or ("",)
+    if parts[0] == "..":
+        wrong = not os.path.isabs(path) or os.getcwd().startswith(os.path.join(path, ""))
+    else:
+        wrong = parts[0] in (*PROJECT_FOLDERS, "") or parts[0][0] in ".-~"
+    if wrong or "://" in folder:
+        raise ValueError(
+            f"must be a folder of its own, as results/mine, got {shorten_repr(folder)}"
+        )
+    return path
 
 
 class TopLevelConfig(Section):
@@ -468,6 +473,14 @@ class Project:
     def _image_hashes(self) -> dict[str, dict[str, str]]:
         return {}
 
+    def check_inputs(self, name: str) -> None:
+        """Raise RarefeatError where what a user gives a study does not fit it: options, lists."""
+        study = self.studies[name]
+        if hasattr(study, "check_own_parts"):
+            study.check_own_parts()
+        if name in self.image_studies:
+            check_lists(study)
+
     def user_files(self, name: str, seeds: str) -> dict[str, str]:
         """Return the hashes of the user's files that a job of a study of images reads."""
         if name not in self.image_studies:
@@ -689,7 +702,7 @@ def parse(raw: dict, *folders: Path, files: Sequence[Path] = ()) -> Project:
 
 def build(merged: dict, raw: dict, *only: str) -> Project:
     """Return the project of a merged config, or of some kinds; errors name the keys of `raw`."""
-    user_modules.FOLDERS[:] = merged.get("own_folders", ())
+    own_files.FOLDERS[:] = merged.get("own_folders", ())
     of_kinds = {name: load_kind(name) for name in only} or kinds()
     top = {key: merged[key] for key in TopLevelConfig.model_fields if key in merged}
     shared = {key: merged[key] for key in (*SHARED_STUDY_KEYS, "images") if key in merged}
@@ -777,19 +790,23 @@ def check_omitted(kind: str, changes: Any, defaults: dict) -> None:
             )
 
 
+def whole_number(value: Any) -> int | None:
+    """Return the number that stands for a value of the config, as for "3"; None for none."""
+    try:
+        return None if isinstance(value, bool) else TypeAdapter(int).validate_python(value)
+    except ValidationError:
+        return None
+
+
 def limit_seeds(section: Any, most_seeds: Any) -> Any:
     """Return a raw section with at most so many seeds, where that is a number above 0."""
-    if (
-        not isinstance(most_seeds, int)
-        or isinstance(most_seeds, bool)
-        or most_seeds < 1
-        or not isinstance(section, dict)
-    ):
+    limit = whole_number(most_seeds) or 0
+    if limit < 1 or not isinstance(section, dict):
         return section
     return {
-        key: min(value, most_seeds)
-        if key == "seeds" and isinstance(value, int)
-        else limit_seeds(value, most_seeds)
+        key: min(number, limit)
+        if key == "seeds" and (number := whole_number(value)) is not None
+        else limit_seeds(value, limit)
         for key, value in section.items()
     }
 

@@ -1,20 +1,25 @@
-"""Show what made a file of the workflow.
+"""Show what made a file of the workflow; verify results.
 
-Verify that results are whole and what their names say. Whether files are of today's config and
-code is what `snakemake -n` says.
+What should be there is what the config of the last run plans: files are looked for by its names, so
+that one that was cut, emptied or renamed is found, too.
 """
 
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rarefeat.errors import RarefeatError
+from rarefeat.workflow.files import sealed_files
 from rarefeat.workflow.files.origin import KEY
 from rarefeat.workflow.files.sealed_files import SEAL
-from rarefeat.workflow.run.metadata import read_origin
+from rarefeat.workflow.project import MERGED, Project, load_merged
+from rarefeat.workflow.run.code_hashes import read_start
+from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.metadata import read_origin, stale
 
 INTERMEDIATE = re.compile(r"seeds=\d+-\d+\.(safetensors|parquet)")
 """Name of a file of one cell and block; a checkpoint of an unfinished training has a longer one."""
@@ -38,23 +43,96 @@ def suggest_files(path: Path) -> str:
     return f"; did you mean {' or '.join([*names][:4])}?" if names else ""
 
 
-def verify(results: str | Path) -> list[str]:
-    """List the files below a folder of results that are damaged, or not what their names say."""
-    if not Path(results).is_dir():
+class Planned(NamedTuple):
+    """One job of a config: its outputs, itself, and the files that it reads."""
+
+    paths: list[Path]
+    job: Callable[[], Job]
+    read: list[Path]
+
+
+def planned(project: Project) -> Iterator[Planned]:
+    """Yield the jobs of a config, but for those that a checkpoint decides."""
+    results = Path(project.results)
+
+    def one(paths: list[str], job: Callable[..., Job], *arguments: Any, read: Any = ()) -> Planned:
+        return Planned(
+            [results / path for path in paths],
+            lambda: job(*arguments),
+            [results / path for path in read],
+        )
+
+    def tables(names: Iterable[str]) -> list[str]:
+        return [f"tables/{name}.parquet" for name in names]
+
+    for stage in project.stages:
+        for name in project.studies_of(stage):
+            study = project.studies[name]
+            for cell, block, _ in stage.files_of(name, study, next(iter(stage.folders), "")):
+                where = stage.shared_cell(cell).path, block if stage.axes != () else ""
+                read = [
+                    upstream.path(folder, name, cell, block)
+                    for upstream in stage.upstream
+                    for folder in upstream.folders
+                    if upstream.config_of(study, cell) is not None
+                ]
+                paths = [stage.path(folder, name, cell, block) for folder in stage.folders]
+                yield one(paths, project.stage_job, stage, name, *where, read=read)
+    for name, table in project.tables.items():
+        of_cells = table.files and hasattr(table.cells_of, "cells")
+        read = [*(project.files_of(name) if of_cells else []), *tables(table.tables)]
+        yield one(tables([name]), project.table_job, name, read=read)
+    for name, figure in project.figures.items():
+        paths = [f"figures/{name}.{suffix}" for suffix in ("pdf", "png")]
+        yield one(paths, project.figure_job, name, read=tables(figure.tables))
+    for name, page in project.pages.items():
+        paths = [f"{name}.md", f"pages/{name}.html"]
+        yield one(paths, project.page_job, name, read=tables(page.tables))
+    for name, page in project.html_pages.items():
+        yield one([f"pages/{name}.html"], project.html_page_job, name, read=tables(page.tables))
+
+
+def verify(results: str | Path) -> tuple[list[str], list[Path]]:
+    """List what is wrong with files of a folder of results, and what `snakemake` would still make.
+
+    Wrong is a file that is damaged, is not what its name says, or is of another config or code, and
+    one that is missing beside others of its job.
+    """
+    results = Path(results)
+    if not results.is_dir():
         raise RarefeatError(f"{results} is not a folder")
-    lines = []
-    for path in iter_files(Path(results)):
-        try:
-            name = other_name(path, read_origin(path))
-        except RarefeatError as error:
-            lines.append(str(error))
-            continue
-        if name:
-            lines.append(
-                f"{path} is not the file that its name says: it is {name}; delete it and run"
-                f" snakemake again"
-            )
-    return lines
+    lines, unmade, known = [], [], set()
+    if (results / MERGED).is_file():
+        read_start(results)
+        # The folder may have been moved.
+        project = replace(load_merged(str(results)), results=str(results))
+        for job in planned(project):
+            known.update(job.paths)
+            there = [path for path in job.paths if path.is_file()]
+            missing = [path for path in job.paths if path not in there]
+            lines += [line for path in there if (line := wrong_with(path, job.job))]
+            lines += [f"{path} is missing beside {there[0]}" for path in missing if there]
+        unmade = [path for name in project.default if not (path := results / name).is_file()]
+    return lines + [
+        line for path in iter_files(results) if path not in known if (line := wrong_with(path))
+    ], unmade
+
+
+def wrong_with(path: Path, job: Callable[[], Job] | None = None) -> str:
+    """Return what is wrong with a file of a job, or of an unknown one; empty if nothing is."""
+    try:
+        if job:
+            sealed_files.verify(path)
+        origin = read_origin(path)
+        if name := other_name(path, origin):
+            told = f"{path} is not the file that its name says: it is {name}"
+            return f"{told}; delete it and run snakemake again"
+        made_by = origin["job"] if "job" in origin else Job.model_validate(origin).identity
+        if job and made_by != job().identity:
+            raise stale(path)
+    except RarefeatError as error:
+        return str(error)
+    return ""
 
 
 def iter_files(results: Path) -> Iterator[Path]:

@@ -28,7 +28,7 @@ def step(push: Push | None, rare: float, T1: int = 50, at: int = 60) -> torch.Te
     bias = gate(D, 0.2) * weights.norm(dim=-1)
     state = TrainState(weights, bias, torch.tensor([T1]), torch.tensor([False]))
     view, _ = look(source, source.draw(), Group((), state), source.config, at, 0)
-    after = take_step(source, view, source.change(view), source.config, 50)
+    after, _ = take_step(source, view, source.change(view), source.config, 50)
     return (after.weights - weights)[0, :, D - 1]
 
 

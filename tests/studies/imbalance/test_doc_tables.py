@@ -5,11 +5,16 @@ import itertools
 import pandas as pd
 import pytest
 
+from rarefeat.studies.imbalance import GATE
+from rarefeat.studies.imbalance.claims import FIGURES
 from rarefeat.studies.imbalance.doc_tables import (
     DEVICE_METRICS,
-    compare_baselines,
+    METRICS,
+    compare_attention,
+    compare_changes,
     compare_devices,
     fates,
+    page_trends,
 )
 
 
@@ -30,14 +35,40 @@ def grid(seeds: range, **arms: float) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_baselines_are_paired_over_common_seeds():
-    paper = grid(range(10), dense=0.2, pruned_neuron=0.1)
-    table = compare_baselines(paper, grid(range(5), dense=0.89), grid(range(2, 6), dense=0.3))
-    assert set(table["n"]) == {3}
-    rows = table[(table["metric"] == "max_alignment") & (table["eps_min"] == 0.1)].set_index("way")
-    changes = {"dense": 0.0, "pruned_neuron": -0.1, "oversampled": 0.69, "reweighted": 0.1}
-    assert rows["paired_difference"].to_dict() == pytest.approx(changes)
-    assert rows["learned"].to_dict() == changes | dict.fromkeys(changes, 0) | {"oversampled": 3}
+def test_changes_are_compared_seed_by_seed():
+    """Two seeds that gain the feature and one that loses it are counted, and tested exactly."""
+    best = [0.9, 0.1, 0.2, 0.3]
+    trained = grid(range(4), dense=0.0, pruned_neuron=0.0).assign(max_alignment=best * 4)
+    other = grid(range(4), dense=0.0).assign(max_alignment=[0.1, 0.7, 0.8, 0.3] * 2)
+    table = compare_changes(trained, *[other] * (len(GATE) - 1)).set_index(["way", "eps_min"])
+    counts = ["learned", "n", "gained", "lost", "p_value"]
+    assert table.loc[("as_trained", 0.1), counts].tolist() == [1, 4, 0, 0, 1]
+    assert table.loc[("pruned", 0.5), counts].tolist() == [1, 4, 0, 0, 1]
+    assert table.loc[("no_bias", 0.5), counts].tolist() == pytest.approx([2, 4, 2, 1, 1])
+
+
+def test_trained_attention_is_beside_fixed_and_beside_decay():
+    cosines = {"fixed": 0.6, "trained": 0.2, "trained_without_decay": 0.7, "decayed": 0.3}
+    table = compare_attention(*(grid(range(5), dense=cosine) for cosine in cosines.values()))
+    rows = table[(table["metric"] == "max_alignment") & (table["eps_min"] == 0.1)]
+    changes = rows.set_index(["beside", "way"])["paired_difference"]
+    assert changes["fixed"].to_dict() == pytest.approx({k: v - 0.6 for k, v in cosines.items()})
+    assert changes["decayed"].to_dict() == pytest.approx({"decayed": 0, "trained": -0.1})
+
+
+def test_trends_are_rank_correlations_by_seed():
+    """One seed rises, one falls, and one does not change."""
+    eps = [0.1, 0.5, 1.0]
+    curves = {0: [1, 2, 3], 1: [3, 2, 1], 2: [2, 2, 2], 3: [1, 3, 5]}
+    rows = [
+        {"eps_min": e, "sigma": 0.05, "arm": "dense", "seed": seed} | dict.fromkeys(METRICS, value)
+        for seed, values in curves.items()
+        for e, value in zip(eps, values, strict=True)
+    ]
+    table = page_trends(*[pd.DataFrame(rows)] * 3)
+    assert len(table) == len(FIGURES)
+    assert table["trend"].tolist() == pytest.approx([0.25] * len(FIGURES))
+    assert table.loc[0, ["n", "lowest", "at_highest"]].tolist() == [4, 0.1, 2.75]
 
 
 def test_devices_are_compared_seed_by_seed():

@@ -44,7 +44,15 @@ def test_planted_trends_are_supported_and_reversed_ones_fail(sign):
             }
             rows.append({**cell.values, "arm": "dense", "seed": seed} | values)
             rows.append({**rows[-1], "arm": "ideal"} | dict.fromkeys(METRICS, 0.0))
-    measured = list(measure({"confirmation_grid": pd.DataFrame(rows)}, CONFIRMATION))
+    studies = {"confirmation": CONFIRMATION, "printed_follow": CONFIRMATION}
+    tables = {"confirmation_grid": pd.DataFrame(rows)}
+    # Another regime has one noise level, and no ideal encoder.
+    one = tables["confirmation_grid"].query("sigma == 0.05 and arm == 'dense'")
+    measured = list(measure(tables | {"printed_follow_grid": one}, studies))
+    elsewhere = [row for row in measured if row.regime.study == "printed_follow"]
+    assert {row.claim for row in elsewhere} == {
+        f"Fig{name}-eps_min" for name in FIGURES if name != "4-matched"
+    }
     assert {row.claim for row in measured} == set(load_claims("imbalance").claims)
     assert set(verdicts_of("imbalance", measured)["verdict"]) == {
         SUPPORTED if sign > 0 else CONTRADICTED

@@ -399,16 +399,18 @@ def test_law_errors_by_parameter():
     assert set(found.index.get_level_values("parameter")) == {"all", *doc_tables.PARAMETERS}
 
 
-def test_law_beside_ridge_of_few_and_many_regimes():
-    """The regression finds a linear dependence, and the better the more regimes it is fitted on."""
+def test_law_beside_baselines_of_few_and_many_regimes():
+    """A regression finds a linear dependence, and the better the more regimes it is fitted on."""
     table = planted_errors(-0.1, 2)
     table["step"] = 0.3 + 0.01 * table["d"]
     table["predicted"] = table["step"] - 0.1
     fit = table.sample(8, random_state=0).assign(study="law_fit")
-    few, all_others = doc_tables.law_beside_ridge(pd.concat([fit, table])).to_dict("records")
-    assert (few["regimes"], all_others["regimes"], all_others["n"]) == (8, 29, 30)
-    assert 0 < few["mean"] < all_others["mean"] <= 0.1
-    assert all_others["mean"] > 0.09
+    rows = doc_tables.law_baselines(pd.concat([fit, table])).groupby("baseline")
+    for name, (few, all_others) in ((name, group.to_dict("records")) for name, group in rows):
+        assert (few["regimes"], all_others["regimes"], all_others["n"]) == (8, 29, 30)
+        if name != "constant":
+            assert 0 < few["mean"] < all_others["mean"] <= 0.1
+            assert all_others["mean"] > 0.09
 
 
 def test_law_constants():

@@ -16,7 +16,13 @@ from rarefeat.claims.verdict import (
     UNDECIDED,
 )
 from rarefeat.studies.theory import claims
-from rarefeat.studies.theory.pruning_claims import ORACLES, algorithm_1, one_step, until_T5
+from rarefeat.studies.theory.pruning_claims import (
+    ORACLES,
+    algorithm_1,
+    compare_masks,
+    one_step,
+    until_T5,
+)
 from rarefeat.studies.theory.table_reader import ClaimTableReader, bends
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.project import load
@@ -53,7 +59,9 @@ def judged(part, tables):
 def empty():
     return {
         "scaling_exponents": pd.DataFrame(columns=["quantity", "log_power"]),
-        "confirmation_grid": pd.DataFrame(columns=["eps_min", "sigma", "final_loss", "ideal_loss"]),
+        "confirmation_grid": pd.DataFrame(
+            columns=["eps_min", "sigma", "arm", "final_loss", "ideal_loss"]
+        ),
     }
 
 
@@ -221,6 +229,27 @@ def course(minority, majority, random=(0.0, 0.0), loss=4.0, overlap=1.0):
         ["study", "point"]
     )
     return found["A1-gain"], found["A1-control"]
+
+
+@pytest.mark.parametrize(("minority", "learned", "adjusted"), [(0.2, 12, 2**-10), (-0.2, 0, 1.0)])
+def test_masks_are_compared_by_the_runs_that_learn(minority, learned, adjusted):
+    """Dense ends just below the threshold in every run."""
+    rows = []
+    for arm, rare in (("dense", 0.0), ("pruned_neuron", minority), ("random_neuron", 0.0)):
+        keys = {"eps_min": 0.5, "sigma": 0.05}
+        keys |= Arm(arm=arm, alpha=0.1 * (arm != "dense")).model_dump()
+        values = {"max_alignment": 0.45 + rare, "mask_minority_overlap": 0.25}
+        rows += [
+            {**keys, "seed": seed, "step": 500, "metric": metric, "value": value}
+            for metric, value in values.items()
+            for seed in SEEDS
+        ]
+    found = compare_masks(pd.DataFrame(rows)).set_index("arm")
+    assert found["learned"].to_dict() == {"dense": 0, "pruned_neuron": learned, "random_neuron": 0}
+    assert found.loc["pruned_neuron", "adjusted_p"] == pytest.approx(adjusted, rel=0.05)
+    assert found.loc["pruned_neuron", ["more", "fewer", "cosine"]].tolist() == [
+        learned, 0, pytest.approx(minority)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

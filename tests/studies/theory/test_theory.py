@@ -220,10 +220,11 @@ def confirmation_grid():
     rng = np.random.default_rng(9)
     return pd.DataFrame(
         [
-            {"eps_min": eps_min, "sigma": sigma, "arm": "dense", "seed": seed}
+            {"eps_min": eps_min, "sigma": sigma, "arm": arm, "seed": seed}
             | {name: rng.uniform() for name in METRICS}
             for eps_min in (0.1, 0.5, 1.0)
             for sigma in (0.05, 0.1)
+            for arm in ("dense", "ideal")
             for seed in range(6)
         ]
     )
@@ -238,6 +239,8 @@ def test_every_claim_is_measured_and_every_map_drawn(small):
     assert set(table[table["primary"]]["claim_id"]) == set(load_claims("theory").claims)
     assert set(tables) >= set(project.claim_inputs["theory"].tables)
     assert "K = 16" in set(sensitivity_rows(before)["varied"])
+    # The ideal encoder is no replica of the trained one.
+    assert set(table.loc[table["claim_id"] == "11", "n"]) == {6}
     for name, figure in project.outputs["theory"].figures.items():
         draw = getattr(figures, figure.function or name)
         draw({table: tables[table] for table in figure.tables}, **figure.sections)

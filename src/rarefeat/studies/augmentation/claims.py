@@ -49,8 +49,10 @@ BY_STUDY = (
     ("WL-P13-up", "bias_share", LEARNED),
     ("WL-P13-down", "bias_share", ("identical_learned_bias",)),
     ("WL-colour-stays", "share_colour", ("colour_identical", "colour_mask")),
-    ("WL-colour-goes", "share_colour", ("colour_mask_and_redrawn",)),
+    ("WL-colour-goes", "colour_removed", ("colour_mask_and_redrawn",)),
 )
+PREMISES = {"WL-P5-others": "lucky_above_threshold_at_T1"}
+"""Metric of what a claim assumes."""
 STAGED = ("WL-P4", "WL-P5", "WL-P6")
 """Claims about stages that not every replica comes to."""
 IMBALANCED = ("imbalance_{}", "imbalance_{}_without_bias")
@@ -79,6 +81,9 @@ def measure(tables: Mapping[str, pd.DataFrame], augmentation: Augmentation) -> l
             case "pull_signal_and_noise":
                 rows, p = rows_of(study, "pull_features"), probability(studies[study])
                 return wide(rows.assign(value=rows["value"] * p / (p + rows["sigma"] ** 2)))
+            case "colour_removed":
+                left, before = (quantity(name, "share_colour") for name in (study, "colour_mask"))
+                return left - before
             case "error_less_raw" if FIRST[0] in studies:
                 raw = wide(rows_of(FIRST[0], "regression_error", "raw")).droplevel("arm")
                 error = quantity(study, "regression_error")
@@ -86,11 +91,15 @@ def measure(tables: Mapping[str, pd.DataFrame], augmentation: Augmentation) -> l
         return wide(rows_of(study, metric))
 
     def add(claim: str, study: str, values: pd.DataFrame) -> None:
-        for (eps_min, arm), of_point in values.iterrows():
+        for at, of_point in values.iterrows():
+            eps_min, arm = at
             place = {"eps_min": eps_min, "arm": arm} if len(values) > 1 else {}
             few = claim.startswith(STAGED) and np.isfinite(of_point).sum() < 5
             why = "fewer than five replicas come to this stage" if few else ""
-            found.append(measurement(claim, study, place, of_point, untestable=why))
+            premise = quantity(study, PREMISES[claim]).loc[at] if claim in PREMISES else None
+            found.append(
+                measurement(claim, study, place, of_point, untestable=why, premise=premise)
+            )
 
     for claim, metric, names in BY_STUDY:
         for study in (name for name in names if name in studies):

@@ -33,7 +33,7 @@ from rarefeat.studies.augmentation.metrics import (
     weight_composition,
 )
 from rarefeat.studies.augmentation.tables import OF_SAMPLES
-from rarefeat.training.pretraining import TrainedEncoder
+from rarefeat.training.pretraining import ALWAYS, TrainedEncoder
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.study import Study
@@ -88,7 +88,7 @@ def measure_augmentation(
     }
     for file in progress(blocks, len(blocks), "augmentation"):
         arms = {
-            arm: file.tensors(*(f"{arm.label}/{field}" for field in TrainedEncoder._fields))
+            arm: file.tensors(*(f"{arm.label}/{field}" for field in ALWAYS))
             for arm in file.cell.trained
         }
         for index, seed in enumerate(file.seeds):

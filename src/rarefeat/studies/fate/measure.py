@@ -133,7 +133,7 @@ class Replica:
 class Trainings:
     """What is still trained, as a `Source` of the loop; replicas of one seed share its tokens."""
 
-    n_minority, uniforms = 1, None
+    n_minority, uniforms, query_key = 1, None, None
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ def train_until_learned(
                 state = TrainState(*(tensor[kept] for tensor in state))
                 source.keep([source.replicas[s] for s in kept])
         view, _ = look(source, source.draw(), Group((), state), source.config, step, 0)
-        state = take_step(source, view, source.change(view), source.config, stage_one_end)
+        state, _ = take_step(source, view, source.change(view), source.config, stage_one_end)
     return sorted(rows, key=lambda row: (row["share"], row["lambda"], row["seed"]))
 
 

@@ -48,7 +48,7 @@ def kick_of_batch(
     kernel: Kernel, view: View, config: StepConfig, rare: int
 ) -> Float[Tensor, "R m"]:
     """Compute k_i of a batch: the mean of its change of x_i and of that in mirrored neurons."""
-    state, tokens = view.state, view.batch.tokens(view.state)
+    state, tokens = view.state, view.tokens
     mirrored = state.weights.clone()
     mirrored[..., rare] *= -1
     total = torch.zeros_like(state.bias)

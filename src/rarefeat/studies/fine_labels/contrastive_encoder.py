@@ -87,7 +87,7 @@ def dictionary(data: HierarchicalData, S: int) -> Float[Tensor, "S d F"]:
 class CrossingSource:
     """Fresh pairs of hierarchical samples, with patches for tokens and without attention."""
 
-    uniforms = bias_rule = None
+    uniforms = bias_rule = query_key = None
 
     def __init__(
         self, data: HierarchicalData, training: ContrastiveSettings, pair: Pair, seeds: list[int]

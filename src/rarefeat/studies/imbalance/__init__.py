@@ -2,7 +2,7 @@
 
 Every study is a chain of its own: data, training, probes and tables of a grid of frequencies, noise
 levels and arms. They repeat Figures 1 to 4 of imbalance_and_pruning on fresh seeds, without a bias,
-with the printed one, with balanced training, under the direct simulator (cross_check.py), and the
+with Wen and Li's, with balanced training, under the direct simulator (cross_check.py), and the
 heat map of liao_imbalanced_features (alignment_map.py). Claims are trends of the figures (claims.py).
 """
 
@@ -79,7 +79,6 @@ HEATMAP = TableColumns(
     (*KEYS, "seed", "neuron", "feature"),
 )
 
-BASELINES = ("oversampled_grid", "reweighted_grid")
 FIGURES = {
     "fate": Figure(
         ("paper.arms_grid", "without_bias.arms_grid"),
@@ -116,13 +115,6 @@ FIGURES = {
         " neuron changes at the same seed (e, f). See how little the rarest settings leave to gain"
         " at the frequencies of training, where few samples have the feature.",
     ),
-    "baselines": Figure(
-        ("paper.figures_1_and_2_grid", *BASELINES),
-        "What Figures 1 and 2 show, at one noise level, without and with pruning, with pairs of the"
-        " rare feature drawn until it is as frequent as the others (oversampled), and with that"
-        " weight of their loss (reweighted). See which of them raises the curves where the feature"
-        " is rare.",
-    ),
     "alignment_heatmap": Figure(
         ("alignment_heatmap",),
         "Every neuron of one replica against every feature, sorted by the feature that it is"
@@ -151,12 +143,20 @@ FIGURES_OF_GRID = (
     "figure3_cosine_similarity",
     "figure4_regression_mse",
 )
-PRINTED_BIAS = ("confirmation", "printed_follow", "printed_grow")
-"""Studies of one law and the same draws: the bias of the grid, the printed one by both rules."""
-SHIPPED = (
-    *("paper", "direct", "neighbour", "without_bias", "oversampled", "reweighted", "heatmap"),
-    *PRINTED_BIAS,
-)
+BIASES = ("confirmation", "printed_follow", "printed_grow")
+"""Studies of one law and the same draws: the bias of the grid, and Wen and Li's, 5 times it, in
+proportion to the norm and growing."""
+GATE = {
+    "as_trained": "as trained",
+    "no_bias": "no bias:\nno gate",
+    "bias_later": "bias 200\nsteps later",
+    "as_printed": "bias as printed,\n2,000 steps",
+    "oversampled_pairs": "its pairs oversampled (needs labels)",
+    "reweighted_pairs": "their loss weighted",
+    "longer": "four times the steps",
+}
+"""What each study of config/gate.yaml changes, in words; `as_trained` has Algorithm 1 as an arm."""
+SHIPPED = ("paper", "direct", "neighbour", "without_bias", "heatmap", *BIASES, *GATE)
 """Studies with figures and tables of their own; a user's study has Figures 1 to 4 of its grid."""
 SHOWN = (
     *("paper_summary", "paper_trends", "neighbour_trends", "without_bias_trends"),
@@ -183,11 +183,16 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
             sections={"heatmap": studies["heatmap"]}, files={"encoders": PRETRAIN},
         )  # fmt: skip
     printed_bias = Figure(
-        tuple(f"{name}_grid" for name in PRINTED_BIAS),
+        tuple(f"{name}_grid" for name in BIASES),
         "What Figures 1 to 4 show of dense, on the balanced test set, under the bias of the grid"
-        " and under the printed one, in proportion to the norm or growing. See from which frequency"
+        " and under Wen and Li's, in proportion to the norm or growing. See from which frequency"
         " on each learns the rare feature, and what a linear head makes of the encoder.",
-        sections={"studies": {name: studies[name] for name in PRINTED_BIAS}},
+        sections={"studies": {name: studies[name] for name in BIASES}},
+    )
+    gate = Figure(
+        tuple(f"{name}.gate_grid" for name in GATE),
+        "The share of runs that learn the rare feature, against how rare it is, as trained and with"
+        " one change each: of the bias, which closes a neuron's gate, of the pairs, or by pruning.",
     )
     user_figures = {
         f"{name}.{figure}": replace(FIGURES[figure], tables=(f"{name}_grid",), function=figure)
@@ -203,7 +208,15 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         {"confirmation": studies["confirmation"]},
     )
     figures = FIGURES | {"printed_bias": printed_bias} | user_figures
+    figures |= {"gate": gate} if studies.keys() >= GATE.keys() else {}
     return StudyOutputs(tables, figures, {"imbalance": page}, {"play": play})
+
+
+def claim_inputs(section: Imbalance) -> ClaimInputs:
+    """Return the studies of each bias, and those of a user, which has Figures 1 to 4, too."""
+    names = (*BIASES, *(name for name in section.studies if name not in SHIPPED))
+    regimes = {name: section.studies[name] for name in names}
+    return ClaimInputs(tuple(f"{name}_grid" for name in names), {"regimes": regimes})
 
 
 KIND = StudyKind(
@@ -212,7 +225,5 @@ KIND = StudyKind(
     Imbalance,
     build_outputs,
     inherits=SHARED_STUDY_KEYS,
-    claim_inputs=lambda section: ClaimInputs(
-        ("confirmation_grid",), {"confirmation": section.studies["confirmation"]}
-    ),
+    claim_inputs=claim_inputs,
 )

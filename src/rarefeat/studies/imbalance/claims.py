@@ -17,7 +17,7 @@ FIGURES = {
     "4-balanced": ("regression_mse_balanced", "figure_4"),
     "4-matched": ("regression_mse_matched", "figure_4"),
 }
-"""Metric of the grid table, and block of the study `confirmation`."""
+"""Metric of the grid table, and block of the study `confirmation`, whose range is the figure's."""
 BEYOND_IDEAL = "regression_mse_matched beyond the dictionary's"
 
 
@@ -36,22 +36,31 @@ def page_statistic(curves: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(rho), rho, 0.0)
 
 
-def measure(tables: Mapping[str, pd.DataFrame], confirmation: Study) -> Iterator[Measurement]:
-    """Yield the trends over each block of the study `confirmation`, whose seeds are its own."""
-    grid = tables["confirmation_grid"]
-    keys, mse = ["eps_min", "sigma", "seed"], "regression_mse_matched"
-    dense, ideal = (grid[grid["arm"] == arm].set_index(keys) for arm in ("dense", "ideal"))
-    dense = dense.assign(**{BEYOND_IDEAL: dense[mse] - ideal[mse]}).reset_index()
-    for figure, (metric, block) in FIGURES.items():
-        axes = {axis: getattr(confirmation.grid[block], axis) for axis in AXES}
-        inside = dense[dense["eps_min"].isin(axes["eps_min"]) & dense["sigma"].isin(axes["sigma"])]
-        over = {
-            "eps_min": ("sigma", "eps_min", BEYOND_IDEAL if figure == "4-matched" else metric),
-            "NSR": ("eps_min", "sigma", metric),
-        }
-        for name, (fixed, along, plotted) in over.items():
-            for value, level in inside.groupby(fixed):
-                place = {fixed: value, along: (min(axes[along]), max(axes[along]))}
-                curves = level.pivot(index=along, columns="seed", values=plotted).sort_index()
-                trend = page_statistic(curves.to_numpy())
-                yield measurement(f"Fig{figure}-{name}", "confirmation", place, trend)
+def measure(
+    tables: Mapping[str, pd.DataFrame], regimes: Mapping[str, Study]
+) -> Iterator[Measurement]:
+    """Yield the trends of each study over what it has of the blocks of the first, `confirmation`.
+
+    A study without the ideal encoder has no trend beside it, and one of a single noise level none
+    over the noise.
+    """
+    blocks, mse = next(iter(regimes.values())).grid, "regression_mse_matched"
+    for study in regimes:
+        grid = tables[f"{study}_grid"].set_index(["eps_min", "sigma", "seed"])
+        dense, ideal = (grid[grid["arm"] == arm] for arm in ("dense", "ideal"))
+        dense = dense.assign(**{BEYOND_IDEAL: dense[mse] - ideal[mse]}).reset_index()
+        for figure, (metric, block) in FIGURES.items():
+            inside = dense[
+                np.all([dense[axis].isin(getattr(blocks[block], axis)) for axis in AXES], 0)
+            ]
+            beside = BEYOND_IDEAL if figure == "4-matched" else metric
+            for name, fixed, along, plotted in (
+                ("eps_min", "sigma", "eps_min", beside),
+                ("NSR", "eps_min", "sigma", metric),
+            ):
+                for value, level in inside.dropna(subset=plotted).groupby(fixed):
+                    curves = level.pivot(index=along, columns="seed", values=plotted).sort_index()
+                    if len(curves) > 1:
+                        place = {fixed: value, along: (curves.index[0], curves.index[-1])}
+                        trend = page_statistic(curves.to_numpy())
+                        yield measurement(f"Fig{figure}-{name}", study, place, trend)

@@ -1,12 +1,16 @@
 """Tables from which docs/studies/imbalance.md is filled in."""
 
+from collections.abc import Mapping
+
 import pandas as pd
+from scipy.stats import binomtest
 
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
 from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.studies.experiment import means_by
-from rarefeat.studies.imbalance import PRINTED_BIAS
+from rarefeat.studies.imbalance import BIASES, GATE
 from rarefeat.studies.imbalance.alignment_map import heatmap
+from rarefeat.studies.imbalance.claims import FIGURES, page_statistic
 from rarefeat.studies.imbalance.cross_check import by_metric
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
@@ -21,6 +25,8 @@ DEVICE_METRICS = ["learned", "max_alignment", "majority_alignment", "cosine_simi
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
          "at_highest", "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
 STUDIES = ("paper", "neighbour", "without_bias")
+ATTENTION = ("fixed", "trained", "trained_without_decay", "decayed")
+"""Studies of config/attention.yaml, without their prefix."""
 EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
 FIRST_STEP = 100
@@ -90,12 +96,47 @@ def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows).assign(sigma=sigma).reset_index(drop=True)
 
 
-def compare_baselines(
-    paper: pd.DataFrame, oversampled: pd.DataFrame, reweighted: pd.DataFrame
-) -> pd.DataFrame:
-    """Compare pruning, oversampling and re-weighting with dense at the same point and seed."""
-    arms = {arm: paper[paper["arm"] == arm] for arm in ("dense", "pruned_neuron")}
-    ways = arms | {"oversampled": oversampled, "reweighted": reweighted}
+def compare_changes(*grids: pd.DataFrame) -> pd.DataFrame:
+    """Compare each study of GATE, and Algorithm 1, with the run as trained at the same seeds.
+
+    `gained` and `lost` count the seeds that learn the feature in one of the two alone, `p_value` is
+    of McNemar's exact test, and `others` the mean cosine of the other features.
+    """
+    ways = dict(zip(GATE, grids, strict=True))
+    trained = ways["as_trained"]
+    pruned = trained[trained["arm"] == "pruned_neuron"].assign(arm="dense")
+    runs = pd.concat(
+        table[table["arm"] == "dense"].assign(way=way)
+        for way, table in (ways | {"pruned": pruned}).items()
+    )
+    runs["learned"] = runs["max_alignment"] >= HALF_LEARNED
+    wide = runs.pivot(index=["eps_min", "seed"], columns="way", values="learned")
+    rows = []
+    for (way, eps_min), group in runs.groupby(["way", "eps_min"], sort=False):
+        here, before = (wide.loc[eps_min, name] for name in (way, "as_trained"))
+        gained, lost = int((here & ~before).sum()), int((before & ~here).sum())
+        p_value = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+        ends = fraction_interval(here.to_numpy(dtype=float))
+        counts = here.mean(), *ends, int(here.sum()), len(here), gained, lost, p_value
+        rows.append((way, eps_min, *counts, group["majority_alignment"].mean()))
+    return pd.DataFrame(
+        rows,
+        columns=["way", "eps_min", "mean", "ci_low", "ci_high", "learned", "n", "gained", "lost",
+                 "p_value", "others"],
+    )  # fmt: skip
+
+
+def compare_attention(*grids: pd.DataFrame) -> pd.DataFrame:
+    """Compare trained W_Q and W_K with fixed ones, and with ones that decay alone, by seed."""
+    ways = dict(zip(ATTENTION, grids, strict=True))
+    control = {way: ways[way] for way in ("decayed", "trained")}
+    parts = [compare_ways(some).assign(beside=next(iter(some))) for some in (ways, control)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def compare_ways(ways: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Compare the replicas of each way with the first way's at the same point and seed."""
+    first = next(iter(ways))
     ways = {way: rows.set_index(["eps_min", "sigma", "seed"]) for way, rows in ways.items()}
     common = set.intersection(*(set(rows.index) for rows in ways.values()))
     rows = []
@@ -104,7 +145,7 @@ def compare_baselines(
         for point, group in replicas.groupby(["eps_min", "sigma"]):
             learned = int((group["max_alignment"] >= HALF_LEARNED).sum())
             for metric in ("aligned_neurons", "max_alignment", "majority_alignment"):
-                change = group[metric] - ways["dense"].loc[group.index, metric]
+                change = group[metric] - ways[first].loc[group.index, metric]
                 mean, _, low, high, n = student_interval(change.to_numpy())
                 paired = mean, low, high
                 rows.append((*point, way, metric, group[metric].mean(), *paired, learned, n))
@@ -120,7 +161,7 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
     """
     sigma = max(set.intersection(*(set(grid["sigma"]) for grid in grids)))
     rows = []
-    for study, grid in zip(PRINTED_BIAS, grids, strict=True):
+    for study, grid in zip(BIASES, grids, strict=True):
         dense = grid[(grid["arm"] == "dense") & (grid["sigma"] == sigma)]
         dense = dense.assign(learned=(dense["max_alignment"] >= HALF_LEARNED).astype(float))
         for eps_min, replicas in dense.groupby("eps_min"):
@@ -131,6 +172,25 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
                     ends = fraction_interval(values)
                 rows.append((study, eps_min, sigma, metric, mean, *ends, n))
     columns = ["study", "eps_min", "sigma", "metric", "mean", "ci_low", "ci_high", "n"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def page_trends(*grids: pd.DataFrame) -> pd.DataFrame:
+    """Return the trend of each of Figures 1 to 4 in eps_min, dense, at each noise of its block.
+
+    That is the mean over seeds of the rank correlation (Page); with the means at both ends.
+    """
+    blocks = dict(zip(dict.fromkeys(block for _, block in FIGURES.values()), grids, strict=True))
+    rows = []
+    for figure, (metric, block) in FIGURES.items():
+        dense = blocks[block].query("arm == 'dense'")
+        for sigma, level in dense.groupby("sigma"):
+            curves = level.pivot(index="eps_min", columns="seed", values=metric).sort_index()
+            mean, _, low, high, n = student_interval(page_statistic(curves.to_numpy()))
+            ends = curves.index[0], curves.index[-1], *curves.mean(axis=1).iloc[[0, -1]]
+            rows.append((figure, metric, sigma, mean, low, high, n, *ends))
+    columns = ["figure", "metric", "sigma", "trend", "ci_low", "ci_high", "n", "lowest", "highest",
+               "at_lowest", "at_highest"]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -165,7 +225,15 @@ TABLES = {
     "learned_by_step": (tuple(f"{study}_trajectories" for study in EXPLORED), count_learned),
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
-    "baselines": (("paper_grid", "oversampled_grid", "reweighted_grid"), compare_baselines),
+    "gate": (tuple(f"{name}.gate_grid" for name in GATE), compare_changes),
+    "trained_attention": (
+        tuple(f"attention_{way}_grid" for way in ATTENTION),
+        compare_attention,
+    ),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
-    "bias_levels": (tuple(f"{study}_grid" for study in PRINTED_BIAS), bias_levels),
+    "printed_trends": (
+        tuple(f"printed_71.{grid}_grid" for grid in ("figures_1_and_2", "figure_3", "figure_4")),
+        page_trends,
+    ),
+    "bias_levels": (tuple(f"{study}_grid" for study in BIASES), bias_levels),
 }

@@ -10,6 +10,7 @@ import seaborn as sns
 from matplotlib.artist import setp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import (
     EPS,
@@ -45,7 +46,8 @@ from rarefeat.figures.style import (
 )
 from rarefeat.model.arms import ARMS
 from rarefeat.model.thresholds import HALF_LEARNED
-from rarefeat.studies.imbalance.doc_tables import bias_levels
+from rarefeat.studies.imbalance import GATE
+from rarefeat.studies.imbalance.doc_tables import bias_levels, compare_changes
 from rarefeat.workflow.config.study import Study
 
 Tables = Mapping[str, pd.DataFrame]
@@ -149,12 +151,21 @@ def draw_gains(ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: S
 def finish_levels(
     figure: Figure, axes: np.ndarray, grid: pd.DataFrame, levels: Styles, metric: str, **more: Any
 ) -> Figure:
-    """Finish a figure of a metric whose legend has noise levels, by sigma as in the config."""
+    """Finish a figure of a metric whose legend has noise levels: the NSR, as in the paper."""
     sigmas = grid.drop_duplicates("nsr").set_index("nsr")["sigma"]
-    entries = {rf"noise $\sigma$ = {sigmas[nsr]:.3g}": look for nsr, look in levels.items()}
+    entries = {
+        rf"NSR = {nsr:.3g} ($\sigma$ = {sigmas[nsr]:.3g})": look for nsr, look in levels.items()
+    }
     figure.align_ylabels()
     figure.suptitle(f"The {NOUNS[metric]} against frequency")
     return finish_figure(figure, axes.flat, entries | more, f"{INTERVALS}, {seeds_of(grid)}")
+
+
+def bias_name(study: Study) -> str:
+    """Name the bias of a study and the length of its training."""
+    bias = study.training.bias
+    rule = {"follow": "", "grow": " growing,"}.get(bias.rule, f" {bias.rule},")
+    return f"bias scale {bias.share:g},{rule} {study.training.T:,} steps"
 
 
 def alignment(tables: Tables, metric: str) -> Figure:
@@ -213,38 +224,38 @@ figure3_cosine_similarity = functools.partial(quality, metric="cosine_similarity
 figure4_regression_mse = functools.partial(quality, metric="regression_mse")
 
 
-def baselines(tables: Tables) -> Figure:
-    """Plot Figures 1 and 2 at one noise level for the arms of the grid and for balanced training.
-
-    The first table is the grid's; those of dense trainings on other data follow.
-    """
-    (_, grid), *others = tables.items()
-    balanced = [table.assign(arm=name.removesuffix("_grid")) for name, table in others]
-    shared = set.intersection(*(set(table["nsr"]) for table in (grid, *balanced)))
-    trained = grid[~grid["arm"].isin(UNTRAINED)]
-    table = add_series_column(pd.concat([trained, *balanced], ignore_index=True))
-    table = table[table["nsr"] == max(shared)]
-    shown = assign_styles(dict.fromkeys(table["series"]))
-    figure, axes = panels(1, 2, 2.4)
-    for ax, metric in zip(axes[0], ("aligned_neurons", "max_alignment"), strict=True):
-        draw_metric(ax, table, metric, shown)
-        label_metric(ax, table, metric)
-    figure.suptitle("The rare feature under balanced training and under masks")
-    counts = table.groupby("series")["seed"].nunique()
-    entries = {f"{arm_label(name)}, {n_of(counts[name])}": look for name, look in shown.items()}
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {nsr_of(table)}", columns=2)
+def gate(tables: Tables) -> Figure:
+    """Plot the share of runs that learn the rare feature, as trained and with one change each."""
+    table = compare_changes(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
+    names = ("as_trained", "no_bias", "bias_later", "as_printed", "oversampled_pairs", "pruned")
+    styles = assign_styles(["dense", *names[1:-1], "pruned_neuron"]).values()
+    shown = dict(zip(names, styles, strict=True))
+    shown["pruned"] = shown["pruned"].without_line.replace(filled=False)
+    figure, ((ax,),) = panels(height=3.3)
+    plot_lines(ax, table, "eps_min", "share", shown, "way", bounds=(0, 1))
+    for way, style in shown.items():
+        rows = table[table["way"] == way]
+        half = rows.loc[rows["mean"] >= 0.5, "eps_min"].min()
+        y, side = {"no_bias": (0.7, "right"), "pruned": (0.54, "left"), "as_printed": (0.2, "left"),
+                   "oversampled_pairs": (1.1, "left")}.get(way, (0.68, "left"))  # fmt: skip
+        ax.annotate(
+            GATE.get(way, "squares: pruned\nby Algorithm 1"), (half, y), va="center", ha=side,
+            xytext=(-8 if side == "right" else 8, 0), textcoords="offset points",
+            color=style.colour,
+        )  # fmt: skip
+    ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.04, 1.18))
+    ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
+    set_x_margins(ax, table["eps_min"])
+    figure.suptitle("Runs that learn the rare feature, as trained and with one change")
+    figure.supxlabel(f"share and exact 95 % interval, {n_of(*table['n'])}", size=7.5)
+    return figure
 
 
 def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
-    """Plot Figures 1 to 4 of dense under the bias of the grid and under the printed one."""
+    """Plot Figures 1 to 4 of dense under the bias of the grid and under Wen and Li's."""
     table = bias_levels(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
-    largest = max(study.training.bias.share for study in studies.values())
-    names = {}
-    for name in table["study"].unique():
-        bias = studies[name].training.bias
-        words = {"follow": "with the norm", "grow": "growing"}.get(bias.rule, bias.rule)
-        times = "" if bias.share == largest else f"{bias.share / largest:g} times the "
-        names[name] = f"{times}printed bias, {words}"
+    names = {name: bias_name(studies[name]) for name in table["study"].unique()}
     styles = dict(zip(names.values(), (STYLES[0], STYLES[4], STYLES[5]), strict=False))
     table = table.assign(series=table["study"].map(names))
     figure, axes = panels(2, 2, 5.2)
@@ -252,8 +263,7 @@ def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
         rows = table[table["metric"] == metric]
         draw_metric(ax, rows, metric, styles, value="value")
         label_metric(ax, rows, metric)
-    title = "The rare feature under the bias of the grid and the printed one"
-    figure.suptitle(title, fontsize="medium")
+    figure.suptitle("The rare feature under the bias of the grid and under Wen and Li's")
     return finish_figure(figure, axes.flat, styles, f"{INTERVALS}, {n_of(*table['n'])}")
 
 

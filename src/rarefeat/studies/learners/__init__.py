@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
-from rarefeat.training.choices import BUILT_IN
+from rarefeat.training.choices import BUILT_IN, bind_options, check_option_names, load_choice
 from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.model import Arm, Data, Training, one_of
 from rarefeat.workflow.config.names import Name
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 QUESTION = "Do other losses, encoders and optimisers learn the rare feature that InfoNCE misses?"
 DataLaw, Encoder, Loss, Optimiser = (
-    one_of(BUILT_IN[kind]) for kind in ("data_law", "encoder", "loss", "optimiser")
+    one_of(tuple(BUILT_IN[kind])) for kind in ("data_law", "encoder", "loss", "optimiser")
 )
 Options = dict[str, bool | int | float | str]
 
@@ -52,6 +52,22 @@ class LearnerChoice(Section):
     optimiser: Optimiser = Field(default="sgd", description="optimiser of torch")
     optimiser_options: Options = Field(default={}, description="options of the optimiser")
     arm: Arm = Field(default=Arm(arm="dense"), description="pruning rule")
+
+    @model_validator(mode="after")
+    def _options(self) -> "LearnerChoice":
+        for kind, choice, options in self.parts():
+            try:
+                check_option_names(kind, choice, options)
+            except ValueError as error:
+                raise ValueError(f"{kind.removesuffix('_law')}_options: {error}") from error
+        return self
+
+    def parts(self) -> list[tuple[str, str, Options]]:
+        """Return kind, name and options of each of the four."""
+        return [
+            (kind, getattr(self, kind), getattr(self, f"{kind.removesuffix('_law')}_options"))
+            for kind in BUILT_IN
+        ]
 
 
 class LearnerStudy(SeedSettings):
@@ -93,6 +109,13 @@ class LearnerStudy(SeedSettings):
                 "first_rate_seed: rates must be chosen on other seeds than the study's"
             )
         return self
+
+    def check_own_parts(self) -> None:
+        """Raise RarefeatError for an option that a function of one's own does not have."""
+        for learner in self.learners.values():
+            for kind, choice, options in learner.parts():
+                if options and choice not in BUILT_IN[kind]:
+                    bind_options(kind, load_choice(kind, choice, {}), options, {}, True)
 
     def cells(self) -> list[Cell]:
         """Return a cell for each learner, kind of pairs and frequency."""

@@ -5,13 +5,8 @@ from functools import partial
 
 import pandas as pd
 
-from rarefeat.training.learners import (
-    DataLawSource,
-    Learner,
-    train_learners,
-    untrained_learners,
-)
-from rarefeat.training.readout import measure_learners
+from rarefeat.training import readout
+from rarefeat.training.learners import Learner
 from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.model import Arm, Data, Training
 from rarefeat.workflow.run.job_inputs import JobInputs
@@ -28,21 +23,11 @@ def train_and_measure(
 ) -> list[dict]:  # fmt: skip
     """Train a learner at a rate, 0 for not at all, and measure it, some replicas at a time."""
     training = training.model_copy(update={"eta": eta or training.eta})
-    # Embeddings are measured on the processor, wherever they were trained.
-    on_cpu = training.model_copy(update={"device": "cpu"})
     size = replicas_per_batch(training.K, data.L, data.d1)
-    rows = []
-    for chunk in (seeds[first : first + size] for first in range(0, len(seeds), size)):
-        source = DataLawSource(draws, learner, data, on_cpu, sigma, chunk)
-        if eta:
-            name = f"{label} eta {eta:g} from seed {chunk[0]}"
-            learners = train_learners(
-                draws, learner, data, training, arm, sigma, eps_min, chunk, name
-            )
-        else:
-            learners = untrained_learners(draws, learner, source)
-        rows += measure_learners(learners, draws, learner, source)
-    return rows
+    return readout.learn(
+        draws, learner, data, training, arm, sigma, eps_min if eta else None, seeds, size,
+        f"{label} eta {eta:g}",
+    ).rows  # fmt: skip
 
 
 def choose_rate(

@@ -173,7 +173,7 @@ def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
 def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[Measurement]:
     """Measure errors of the critical-frequency model in the regimes of test and fit."""
     fitted = table[table["study"] != TEST]
-    constant = fitted["step"].mean()
+    baseline = model_diagnostics.BASELINES
     for name, group in table.groupby("study"):
         error = np.abs(group["predicted"] - group["step"]).to_numpy()
         step = group["step"].to_numpy()
@@ -184,8 +184,8 @@ def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[
         replicas = outcomes[outcomes["study"] == name]
         values_of = {
             "L-error": error,
-            "L-error-constant": error - np.abs(constant - step),
-            "L-ridge": error - np.abs(model_diagnostics.ridge(fitted, group) - step),
+            "L-error-constant": error - np.abs(baseline["constant"](fitted, group) - step),
+            "L-ridge": error - np.abs(baseline["ridge"](fitted, group) - step),
             "L-residual": model_diagnostics.explained(group),
             "L-auc-within": model_diagnostics.auc_within(replicas),
             "L-slope": model_diagnostics.calibration_slope(replicas),

@@ -179,22 +179,21 @@ def error_row(regimes: pd.DataFrame) -> tuple:
     return len(regimes), int((~among).sum()), *(number for row in rows for number in row[:3])
 
 
-def law_beside_ridge(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the error of the model minus that of ridge regression on the nine coordinates.
+def law_baselines(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the error of the model minus that of each baseline, in the regimes of the test.
 
-    The regression is fitted on the regimes that the model was fitted on, and on all other regimes
-    of the test.
+    A baseline is fitted on the regimes that the model was fitted on, and on all other regimes of
+    the test.
     """
     is_test, has_step = table["study"].str.contains("test"), table["step"].notna()
     fit, test = table[~is_test & has_step], table[is_test & has_step]
-    ridge = model_diagnostics.ridge
-    others = np.array([ridge(test.drop(index), test.loc[[index]])[0] for index in test.index])
-    error = (test["predicted"] - test["step"]).abs()
-    rows = [
-        (regimes, *mean_row(error - np.abs(baseline - test["step"])))
-        for regimes, baseline in ((len(fit), ridge(fit, test)), (len(test) - 1, others))
-    ]
-    return pd.DataFrame(rows, columns=["regimes", *ROW])
+    error, rows = (test["predicted"] - test["step"]).abs(), []
+    for name, predict in model_diagnostics.BASELINES.items():
+        others = [predict(test.drop(index), test.loc[[index]])[0] for index in test.index]
+        for regimes, found in ((len(fit), predict(fit, test)), (len(test) - 1, others)):
+            change = error - np.abs(found - test["step"])
+            rows.append((name, regimes, *mean_row(change)))
+    return pd.DataFrame(rows, columns=["baseline", "regimes", *ROW])
 
 
 def digits_changes(table: pd.DataFrame) -> pd.DataFrame:
@@ -221,7 +220,8 @@ TABLES = {
     "selection_help": (("help_selection",), helped),
     "selection_law_constants": (("selection_law",), law_constants),
     "selection_law_errors": (("selection_law",), law_errors),
-    "selection_law_beside_ridge": (("selection_law",), law_beside_ridge),
+    "selection_law_baselines": (("selection_law",), law_baselines),
+    "selection_law_regimes": (("selection_law",), lambda table: table),
     "selection_acting": (("acting_selection",), acting),
     "selection_digits": (("selection_digits",), digits),
 }

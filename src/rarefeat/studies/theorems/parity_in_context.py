@@ -180,7 +180,6 @@ def claims(v: Numbers) -> dict[str, pd.Series]:
         "5.5.1-least": v("least_norm"),
         "5.5.1-small": v("ranked_loss") / v.stated("ranked_loss"),
         "5.5.2-noise": v.excess("smaller_noise"),
-        "5.5.2-price": v("ranked_noise"),
         "5.5.2-robust": v("smaller_accuracy") - v("larger_accuracy"),
         "5.5.2-rest": v("larger_accuracy_rest") - v("smaller_accuracy_rest"),
     }

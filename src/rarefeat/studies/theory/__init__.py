@@ -226,7 +226,13 @@ HALF_AND_DOUBLE = TableColumns(
     },
     ("setting", "factor", "eps_min"),
 )
-TABLES = {"half_and_double": (("half_and_double",), lambda table: table)}
+TABLES = {
+    "half_and_double": (("half_and_double",), lambda table: table),
+    "algorithm_1": (
+        ("algorithm_1_trajectories",),
+        lambda table: KIND.load("pruning_claims").compare_masks(table),
+    ),
+}
 MAPS = {
     "claims_map_phase": (
         "phase",

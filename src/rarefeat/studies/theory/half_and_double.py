@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 import pandas as pd
-from scipy.stats import binomtest
 
-from rarefeat.statistics import fraction_interval
+from rarefeat.statistics import fraction_interval, sign_test
 from rarefeat.studies.theory import HALF_AND_DOUBLE, Theory
 
 
@@ -24,11 +23,8 @@ def half_and_double(tables: Mapping[str, pd.DataFrame], theory: Theory) -> pd.Da
         for eps_min in theory.sensitivity.eps_min:
             by_seed = learned[eps_min]
             low, high = fraction_interval(by_seed.to_numpy())
-            change = (by_seed - base[eps_min]).dropna()
-            more, fewer = int((change > 0).sum()), int((change < 0).sum())
-            p_value = binomtest(more, more + fewer).pvalue if more + fewer else 1.0
             share = by_seed.mean(), low, high, len(by_seed)
-            rows.append((*setting, value, eps_min, *share, more, fewer, p_value))
+            rows.append((*setting, value, eps_min, *share, *sign_test(by_seed - base[eps_min])))
     table = pd.DataFrame(rows, columns=list(HALF_AND_DOUBLE.columns))
     return table.sort_values(list(HALF_AND_DOUBLE.keys), ignore_index=True)
 

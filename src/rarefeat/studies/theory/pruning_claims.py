@@ -9,11 +9,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.estimate import exponent
+from rarefeat.claims.estimate import estimate_mean, exponent
 from rarefeat.claims.measurements import Measurement
+from rarefeat.claims.verdict import PAIRED, confidence_bounds
 from rarefeat.model.theory import attended_count, pruning_time
-from rarefeat.model.thresholds import DIVERGED_LOSS_RATIO
+from rarefeat.model.thresholds import DIVERGED_LOSS_RATIO, HALF_LEARNED
 from rarefeat.stages.tables import ARM
+from rarefeat.statistics import holm, sign_test
 from rarefeat.studies.theory.table_reader import ClaimTableReader, log2
 from rarefeat.workflow.config.model import Arm, Data, Training
 
@@ -41,6 +43,7 @@ IN_EPS = (
 IN_D = (("15-d", "growth_minority_gain"), ("181-d", "logit_drop"))
 AT_T5 = (("18-others", "pruned_other_features"), ("18-beta", "pruned_outside"))
 POINT_AND_ARM = ["eps_min", "sigma", *ARM]
+CONTROLS = {"A1-gain": "A1-control", "A1-learned": "A1-learned-control"}
 
 
 def measure(reader: ClaimTableReader) -> Iterator[Measurement]:
@@ -126,17 +129,44 @@ def end_of_pruning(data: Data, training: Training, eps_min: float, sigma: float)
     return data.d**1.99 / eta + pruning_time(data.d, eta, C_z, 1 / data.d, eps_min)
 
 
-def gains(trajectories: pd.DataFrame) -> pd.DataFrame:
-    """Return the minority gain less the majority gain at the last step, by masked arm and seed."""
-    last = trajectories[trajectories["step"] == trajectories["step"].max()]
-    minority, majority = (
-        last[last["metric"] == metric].pivot(index=POINT_AND_ARM, columns="seed", values="value")
-        for metric in ("max_alignment", "majority_alignment")
-    )
-    lead = minority - majority
-    dense = lead.xs("dense", level="arm").droplevel([key for key in ARM if key != "arm"])
-    masked = lead[lead.index.get_level_values("arm") != "dense"]
+def at_end(trajectories: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return a metric at the last step, by point and arm, with a column for each seed."""
+    rows = trajectories[trajectories["metric"] == metric]
+    last = rows[rows["step"] == rows["step"].max()]
+    return last.pivot(index=POINT_AND_ARM, columns="seed", values="value")
+
+
+def minus_dense(values: pd.DataFrame) -> pd.DataFrame:
+    """Return values of every masked arm minus those of dense at the same point and seed."""
+    dense = values.xs("dense", level="arm").droplevel([key for key in ARM if key != "arm"])
+    masked = values[values.index.get_level_values("arm") != "dense"]
     return masked - dense.reindex(masked.index.droplevel(list(ARM))).to_numpy()
+
+
+def compare_masks(trajectories: pd.DataFrame) -> pd.DataFrame:
+    """Count the runs that learn the rare feature under each mask and without, by point.
+
+    A change is tested by the seeds that differ from dense (McNemar's exact test), and corrected by
+    Holm over all rows with a mask.
+    """
+    best = at_end(trajectories, "max_alignment")
+    learned, cosine = (best >= HALF_LEARNED).astype(float), minus_dense(best)
+    changes, overlaps, rows = minus_dense(learned), pruned_minority(trajectories), []
+    for key, values in learned.iterrows():
+        row = dict(zip(POINT_AND_ARM, key, strict=True))
+        row |= {"n": len(values), "learned": int(values.sum())}
+        if key in changes.index:
+            change, moved = estimate_mean(changes.loc[key]), estimate_mean(cosine.loc[key])
+            ends = change.value, *confidence_bounds(change, 0.025, PAIRED)
+            row |= dict(zip(("more", "fewer", "p_value"), sign_test(changes.loc[key]), strict=True))
+            row |= dict(zip(("difference", "ci_low", "ci_high"), ends, strict=True))
+            row |= {"cosine": moved.value, "overlap": overlaps.loc[key].mean()}
+            row["cosine_low"], row["cosine_high"] = moved.interval()
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    masked = table["p_value"].notna()
+    table.loc[masked, "adjusted_p"] = holm(table.loc[masked, "p_value"].to_numpy())
+    return table
 
 
 def pruned_minority(trajectories: pd.DataFrame) -> pd.DataFrame:
@@ -160,9 +190,11 @@ def algorithm_1(reader: ClaimTableReader) -> Iterator[Measurement]:
     """Yield the gain by magnitude pruning, also over that of a random mask of the same size."""
     for name, study in reader.studies("pruning", table="trajectories").items():
         table = reader.tables[f"{name}_trajectories"]
-        leads, overlaps = gains(table), pruned_minority(table)
-        diverged = count_diverged(table, study.training.K)
-        for key, values in leads.iterrows():
+        best = at_end(table, "max_alignment")
+        learned = minus_dense((best >= HALF_LEARNED).astype(float))
+        leads = minus_dense(best - at_end(table, "majority_alignment"))
+        overlaps, diverged = pruned_minority(table), count_diverged(table, study.training.K)
+        for key in leads.index:
             eps_min, sigma, arm, *settings = key
             if arm not in ("pruned_neuron", "pruned_weight"):
                 continue
@@ -171,8 +203,10 @@ def algorithm_1(reader: ClaimTableReader) -> Iterator[Measurement]:
             place |= {"update": masked.pruned_update}
             place |= {"by": "weight"} if arm == "pruned_weight" else {}
             row = partial(reader.row, study=name, place=place, premise=overlaps.loc[key])
-            yield row("A1-gain", values=values, diverged=int(diverged[key]))
-            other = (eps_min, sigma, "random_neuron", *settings)
-            if other in leads.index:
-                both = int(diverged[key] + diverged[other])
-                yield row("A1-control", values=values - leads.loc[other], diverged=both)
+            random = (eps_min, sigma, "random_neuron", *settings)
+            for claim, changes in (("A1-gain", leads), ("A1-learned", learned)):
+                yield row(claim, values=changes.loc[key], diverged=int(diverged[key]))
+                if random in leads.index:
+                    both = int(diverged[key] + diverged[random])
+                    beyond = changes.loc[key] - changes.loc[random]
+                    yield row(CONTROLS[claim], values=beyond, diverged=both)

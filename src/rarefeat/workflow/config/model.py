@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from rarefeat.model import user_functions
+from rarefeat.errors import RarefeatError
+from rarefeat.model import own_code
 from rarefeat.model.arms import ARMS, ArmSpec
 from rarefeat.model.pruning import n_pruned
 from rarefeat.workflow.config.names import shorten_repr, suggest
@@ -20,7 +21,7 @@ def one_of(names: Collection[str]) -> Any:
     """Return a type: one of these names, or a user's MODULE:FUNCTION."""
 
     def checked(name: str) -> str:
-        if name not in names and (why := user_functions.explain_missing(name)):
+        if name not in names and (why := own_code.explain_missing(name)):
             if ":" in name:
                 raise ValueError(f"{shorten_repr(name)}: {why}")
             meant = suggest(name, names)
@@ -167,12 +168,19 @@ class Training(Section):
         description="standard deviation sigma_0 of the initial weights; squares of smaller ones"
         " vanish in float32",
     )
-    T: int = Field(ge=1, description="training steps T")
+    T: int = Field(ge=0, description="training steps T; 0 for the initial encoder")
     attention_scale: Literal["1/sqrt(d1)"] | Annotated[float, Field(ge=0)] = Field(
         default=1.0,
         json_schema_extra={"absent": 1.0},
         description="scale of the attention's logits, which eq. (4) leaves open: a number, or"
         " 1/sqrt(d1) by name; 0 for a mean over the tokens",
+    )
+    attention: Literal["fixed", "trained", "trained_without_decay", "decayed"] = Field(
+        default="fixed",
+        json_schema_extra={"absent": "fixed"},
+        description="W_Q and W_K: identities; trained by Algorithm 1, or without its decay; or the"
+        " control, which decays and is not trained. Of a study of imbalance under the simulator"
+        " direct; attention_scale is that of the start",
     )
     bias: Bias
     device: Literal["cpu", "cuda"] = Field(
@@ -192,7 +200,16 @@ class Training(Section):
     )
 
     def logit_scale(self, d1: int) -> float:
-        """Return the scale of the attention's logits for tokens of dimension d1."""
+        """Return the scale of the logits of fixed attention for tokens of dimension d1."""
+        if self.attention != "fixed":
+            raise RarefeatError(
+                f"training.attention: must be fixed where no probe of a study of imbalance reads"
+                f" the encoder, got {self.attention}"
+            )
+        return self.first_logit_scale(d1)
+
+    def first_logit_scale(self, d1: int) -> float:
+        """Return the scale of the attention's logits at the start."""
         return 1 / math.sqrt(d1) if self.attention_scale == "1/sqrt(d1)" else self.attention_scale
 
     @model_validator(mode="after")
@@ -240,7 +257,7 @@ class Arm(Section):
 
     def without_effect(self, training: Training, data: Data) -> str:
         """Explain why the arm would equal the dense one to the last digit; empty if it does not."""
-        if self.onset >= training.T:
+        if self.named.rule and self.onset >= training.T:
             return f"onset must be below T = {training.T}, got {self.onset}; no step has a mask"
         rows = training.m * (data.d1 if self.named.single_weights else 1)
         if self.named.ratio and not n_pruned(rows, self.alpha):

@@ -115,6 +115,11 @@ class Study(Section):
                 raise ValueError(f"grid, {axis} of all blocks: {error}") from error
         if self.simulator == "reduced" and self.data.views != Views():
             raise ValueError("data.views needs every coordinate of a token; say simulator: direct")
+        if self.simulator == "reduced" and self.training.attention != "fixed":
+            raise ValueError(
+                f"training.attention: {self.training.attention} needs every coordinate of a token;"
+                " say simulator: direct"
+            )
         if self.training.kernel == "native" and not serves_native_step(
             self.simulator, self.training.device, self.data, self.training.m
         ):

@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from rarefeat.errors import RarefeatError
-from rarefeat.model.user_functions import USER_FUNCTION_RE
-from rarefeat.model.user_modules import hash_user_code
+from rarefeat.model.own_code import OWN_NAME_RE
+from rarefeat.model.rooms import hash_user_code
 from rarefeat.workflow.files.sealed_files import write_file
 
 PACKAGE = Path(__file__).parents[2]
 LEFT_OUT = {
     *(
-        "model.user_functions",
-        "model.user_modules",
+        "model.own_code",
+        "model.own_files",
+        "model.rooms",
         "workflow.run",
         "workflow.registry",
         "workflow.project",
@@ -276,7 +277,7 @@ def user_functions(config: Any) -> Iterator[str]:
     """Yield the user's functions in plain values."""
     if isinstance(config, dict):
         for key in USER_KEYS:
-            if isinstance(value := config.get(key), str) and USER_FUNCTION_RE.fullmatch(value):
+            if isinstance(value := config.get(key), str) and OWN_NAME_RE.fullmatch(value):
                 yield f"{USER_PREFIX}.{value}"
     children: Iterable = config.values() if isinstance(config, dict) else config
     for item in children if isinstance(config, dict | list) else ():

@@ -1,15 +1,15 @@
 """Fork processes for jobs from one that has imported torch, pandas and the like already.
 
-A server belongs to one run of the workflow and ends with it; launch.py is its client. It also holds
-the run's parsed config (`run.remember`): its forks run the code as it was when the run began, or
-refuse where a module was edited since. The fork server of
-`multiprocessing` serves only its owner's own processes, and jobs are started by a shell.
+A server belongs to one run of the workflow, or to a group of jobs that a cluster runs, and ends
+with it; launch.py is its client. It also holds the run's parsed config (`run.remember`): its forks
+run the code as it was when the run began, or refuse where a module was edited since. The fork
+server of `multiprocessing` serves only its owner's own processes, and jobs are started by a shell.
 
 Core-seconds to start without and with it: a probe 1.69 and 0.14, a figure 0.94 and 0.13.
 """
 
 import atexit
-import ctypes
+import contextlib
 import gc
 import importlib
 import json
@@ -24,51 +24,68 @@ import sys
 import tempfile
 
 from rarefeat.workflow.files.sealed_files import write_file
-from rarefeat.workflow.run.launch import SERVER
+from rarefeat.workflow.run.launch import HEARD, SERVER, VARIABLE, mount_namespace
 
-# From torch._dynamo on, what a first optimizer, figure as PDF, check of a table and native step
-# import.
+PRELOADED_IN_GROUP = (
+    "torch", "jaxtyping", "pandas", "pyarrow.parquet", "safetensors.torch", "pydantic", "yaml",
+    "tqdm.auto", "numba", "scipy.linalg.cython_blas",
+)  # fmt: skip
+"""What every job of a cell imports: a group is too short for the rest to pay."""
+# From torch._dynamo on, what a first optimizer, figure as PDF and check of a table import.
 PRELOADED = (
-    "torch", "jaxtyping", "pandas", "pyarrow.parquet", "pandera.pandas", "scipy.stats",
-    "scipy.optimize", "matplotlib.pyplot", "seaborn", "safetensors.torch", "sklearn.linear_model",
-    "kornia", "pydantic", "yaml", "tqdm.auto", "torch._dynamo", "matplotlib.backends.backend_pdf",
-    "pandera.backends.pandas.builtin_checks", "numba", "scipy.linalg.cython_blas",
+    *PRELOADED_IN_GROUP, "pandera.pandas", "scipy.stats", "scipy.optimize", "matplotlib.pyplot",
+    "seaborn", "sklearn.linear_model", "kornia", "torch._dynamo", "matplotlib.backends.backend_pdf",
+    "pandera.backends.pandas.builtin_checks",
 )  # fmt: skip
 # Libraries count their threads when they are loaded, and a fork would lose all but one.
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")}
 # pyarrow's jemalloc starts a thread; a process with threads is not safe to fork.
 NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # to save page faults
-PR_SET_PDEATHSIG = 1
+SECONDS_TO_END = 10
 
 
-def start(results: str) -> None:
-    """Start a server of a run that ends with this process, and note its socket's name.
+def start(results: str, of_group: bool = False) -> None:
+    """Start a server that ends with this process, and note its socket's name.
 
-    Off Linux there is none, nor where a socket cannot have the name, as in a long TMPDIR: jobs then
-    start by themselves. It imports nothing before a second job asks: a run of one job pays for no
-    more than its own.
+    Off Linux there is none, nor where no socket can be made, as in a long TMPDIR: jobs then start
+    by themselves. That of a run imports nothing before a second job asks: a run of one job pays for
+    no more than its own.
     """
     if sys.platform != "linux":
         return
-    name = os.path.join(tempfile.mkdtemp(prefix="rarefeat-"), "socket")  # for this user alone
-    with socket.socket(socket.AF_UNIX) as listener:
-        try:
-            listener.bind(name)
-        except OSError:
-            os.rmdir(os.path.dirname(name))
-            return
-        listener.listen(256)
-        # In a session of its own: a signal to the group of this process reaches it as that one's
-        # end.
-        server = subprocess.Popen(
-            [sys.executable, "-P", __file__, str(listener.fileno()), results],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()], start_new_session=True,
-            env=os.environ | ONE_THREAD | NO_THREAD | HUGE_PAGES,
-        )  # fmt: skip
-    atexit.register(server.__exit__, None, None, None)  # close its input, and wait
-    write_file(os.path.join(results, SERVER), name)
+    folder = ""
+    try:
+        folder = tempfile.mkdtemp(prefix=f"rarefeat-{mount_namespace()}-")  # for this user alone
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(name := os.path.join(folder, "socket"))
+            listener.listen(256)
+            # In a session of its own: a signal to the group of this process reaches it as that
+            # one's end.
+            words = [str(listener.fileno()), results, *["group"] * of_group]
+            server = subprocess.Popen(
+                [sys.executable, "-P", __file__, *words],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()], start_new_session=True,
+                env=os.environ | ONE_THREAD | NO_THREAD | HUGE_PAGES,
+            )  # fmt: skip
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    atexit.register(end, server)
+    if of_group:  # the file is that of the run, which may be on another machine
+        os.environ[VARIABLE] = name
+    else:
+        write_file(os.path.join(results, SERVER), name)
+
+
+def end(server: subprocess.Popen) -> None:
+    """Close the input of a server and wait for its end; kill one that does not answer."""
+    server.stdin.close()
+    try:
+        server.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        server.kill()
 
 
 class Fork(socketserver.BaseRequestHandler):
@@ -76,8 +93,8 @@ class Fork(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         """Become the process that the client would be, run its module and send its status."""
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         self.server.socket.close()
+        self.request.sendall(HEARD)
         size, files, _, _ = socket.recv_fds(self.request, 8, 3)
         with self.request.makefile("rb") as file:
             request = json.loads(file.read(int.from_bytes(size, "little")))
@@ -119,12 +136,13 @@ class Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
     """Fork for each connection, with the packages imported from the second one on."""
 
     max_children, timeout, jobs, results = 1000, 0, 0, ""
+    preloaded = PRELOADED
 
     def process_request(self, request: socket.socket, client_address: str) -> None:
         """Import what is slow if this is the second job, and fork."""
         self.jobs += 1
         if self.jobs == 2:
-            for name in PRELOADED:
+            for name in self.preloaded:
                 importlib.import_module(name)
             sys.path.insert(0, os.getcwd())
             from rarefeat.workflow.run import command as run
@@ -135,16 +153,24 @@ class Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
         super().process_request(request, client_address)
 
 
-def serve(listener: socket.socket, results: str) -> None:
-    """Serve until standard input ends, as it does with the process that started this one."""
+def serve(listener: socket.socket, results: str, of_group: bool) -> None:
+    """Serve until standard input ends, as it does with the process that started this one.
+
+    Jobs end with the run, and not with a server that was killed.
+    """
     server = Server(listener.getsockname(), Fork, bind_and_activate=False)
     server.socket, server.results = listener, results
+    if of_group:
+        server.jobs, server.preloaded = 1, PRELOADED_IN_GROUP
     while 0 not in select.select([0, server], [], [], 1)[0]:
         server.handle_request()
         server.collect_children()
     shutil.rmtree(os.path.dirname(listener.getsockname()), ignore_errors=True)
+    for fork in server.active_children or ():
+        with contextlib.suppress(OSError):
+            os.kill(fork, signal.SIGTERM)
     os._exit(0)
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], len(sys.argv) > 3)

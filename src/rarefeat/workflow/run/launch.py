@@ -15,12 +15,16 @@ import time
 
 SERVER = ".fork_server"
 """File of a folder of results with the name of the socket of its run's server (fork_server.py)."""
+VARIABLE = "RAREFEAT_SERVER"
+"""Variable with the name of the socket of a server of this process's group of jobs alone."""
 MALLOC = {-3: 2**25, -1: 2**30}
 """Bytes from which glibc's malloc maps memory (M_MMAP_THRESHOLD), and returns it
 (M_TRIM_THRESHOLD): as it is, it would return what a training frees at every step, at half the
 speed."""
-BY_ITSELF = b"by itself"
-"""Answer of the server to a job that is not to run in a fork."""
+HEARD, BY_ITSELF = b"+", b"by itself"
+"""What a server says to a client, and what to a job that is not to run in a fork."""
+PATIENCE = 60
+"""Seconds to wait for a server's word: it may have been stopped, or be importing for long."""
 
 
 def main() -> None:
@@ -58,9 +62,13 @@ def run(words: list[str], start: float) -> None:
 
 def run_in_fork(words: list[str], start: float) -> int | str | None:
     """Run a job in a fork of the server; return its status, None where it is still to be run."""
-    connection = socket.socket(socket.AF_UNIX)
     try:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(PATIENCE)
         connection.connect(find_server(words))
+        if not connection.recv(len(HEARD)):
+            return None
+        connection.settimeout(None)
         request = json.dumps((words, start, os.getcwd(), dict(os.environ))).encode()
         socket.send_fds(connection, [len(request).to_bytes(8, "little")], [0, 1, 2])
         connection.sendall(request)
@@ -73,8 +81,21 @@ def run_in_fork(words: list[str], start: float) -> int | str | None:
     return int(answer) if answer else "error: the job's process was killed; run snakemake again"
 
 
+def mount_namespace() -> str:
+    """Return what is the same for processes that see the same files, and another in a container."""
+    return os.readlink("/proc/self/ns/mnt").strip("mnt:[]")
+
+
 def find_server(words: list[str]) -> str:
-    """Return the name of the server's socket, from the folder of results above the output."""
+    """Return the name of the server's socket, of the group or of the results above the output."""
+    name = os.environ.get(VARIABLE) or find_server_of_results(words)
+    if mount_namespace() not in name:
+        raise OSError("the server is outside of this container")
+    return name
+
+
+def find_server_of_results(words: list[str]) -> str:
+    """Return the name of the server's socket of the folder of results above the output."""
     folder = os.path.abspath(words[words.index("--output") + 1]) if "--output" in words else "/"
     while (parent := os.path.dirname(folder)) != folder:
         folder = parent

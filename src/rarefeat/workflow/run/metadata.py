@@ -53,9 +53,17 @@ def packages() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
+VARIABLES = re.compile(
+    "OPENBLAS_CORETYPE|MKL_CBWR|MKL_ENABLE_INSTRUCTIONS|MKL_DEBUG_CPU_TYPE|(ONE)?DNN(L)?_MAX_CPU_ISA"
+    "|ONEDNN_DEFAULT_FPMATH_MODE|NPY_DISABLE_CPU_FEATURES|NPY_ENABLE_CPU_FEATURES|BLIS_ARCH_TYPE"
+    "|NUMBA_(OPT|LOOP_VECTORIZE|SLP_VECTORIZE|ENABLE_AVX|DISABLE_INTEL_SVML|CPU_NAME|CPU_FEATURES)"
+)
+"""Variables by which libraries compute with other instructions, and so other last digits."""
+
+
 @functools.cache
 def machine() -> dict[str, str]:
-    """Return what may change the last digits: system, processor, instructions and Python."""
+    """Return what may change the last digits: the machine, Python, and VARIABLES that are set."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -70,7 +78,7 @@ def machine() -> dict[str, str]:
         "processor": names[0] if names else platform.processor() or platform.machine(),
         "instructions": os.environ.get("ATEN_CPU_CAPABILITY", best),
         "python": platform.python_version(),
-    }
+    } | {key: text for key, text in sorted(os.environ.items()) if VARIABLES.fullmatch(key)}
 
 
 def seeds(section: Any) -> Any:

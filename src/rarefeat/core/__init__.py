@@ -1,1 +1,0 @@
-"""Old import paths of the public interface, for one release."""
