@@ -139,6 +139,7 @@ lint: venv
 docs: venv
 	$(BIN)/python docs/build/reference.py
 	$(BIN)/python docs/build/pages.py
+	$(BIN)/python docs/build/notebooks.py
 
 # The documentation as a site, in site/. Warnings are errors.
 site: venv

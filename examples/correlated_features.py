@@ -17,7 +17,7 @@ def main(seeds=range(100, 110), frequencies=(0.3, 0.5, 0.7), **size):
     for name, (law, style) in laws.items():
         r2 = []
         for eps_min in frequencies:
-            learners = rarefeat.train_learners(eps_min, data_law=law, seeds=seeds, **size)
+            learners = rarefeat.train_learners(eps_min, data_law=law, seed=seeds, **size)
             r2.append(learners.table.query("feature == @learners.rare_features[0]")["r2"])
         means, spreads = [item.mean() for item in r2], [item.std() for item in r2]
         plt.errorbar(frequencies, means, spreads, fmt=style, capsize=2, label=name)

@@ -21,7 +21,7 @@ class TopK(nn.Module):
 def main(seeds=range(100, 110), **size):
     encoders = {"paper": ("paper", "o"), "linear": ("linear", "x"), "top 5": (TopK, "^")}
     for name, (encoder, marker) in encoders.items():
-        learners = rarefeat.train_learners(eps_min=0.3, encoder=encoder, seeds=seeds, **size)
+        learners = rarefeat.train_learners(eps_min=0.3, encoder=encoder, seed=seeds, **size)
         rare = learners.table.query("feature == @learners.rare_features[0]")
         plt.scatter(rare["cosine"], rare["r2"], marker=marker, label=name)
         cosine, r2 = rare["cosine"].mean(), rare["r2"].mean()

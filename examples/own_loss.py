@@ -14,7 +14,7 @@ def margin(f_x, f_y, width=1.0):
 def main(seeds=range(100, 110), **size):
     losses = {"InfoNCE": ("infonce", "o-"), "margin": (margin, "s--")}
     for name, (loss, style) in losses.items():
-        learners = rarefeat.train_learners(eps_min=0.3, loss=loss, seeds=seeds, **size)
+        learners = rarefeat.train_learners(eps_min=0.3, loss=loss, seed=seeds, **size)
         r2 = learners.table.groupby("feature")["r2"].agg(["mean", "std"])
         plt.errorbar(r2.index, r2["mean"], r2["std"], fmt=style, capsize=2, label=name)
         rare, others = r2["mean"].iloc[-1], r2["mean"].iloc[:-1].mean()

@@ -88,7 +88,7 @@ def test_new_file_trains_beside_its_config(kind, tmp_path, monkeypatch):
         assert own in repr(trained)
     else:
         key = {KINDS[kind]: own}
-        trained = rarefeat.train_learners(config=config, seeds=range(2), **key, **TINY)
+        trained = rarefeat.train_learners(config=config, seed=range(2), **key, **TINY)
         assert not trained.table["diverged"].any()
 
 

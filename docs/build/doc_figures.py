@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from claims_forest import COLOURS, claims_forest, svg
 from figures_from_published import iter_figures
@@ -25,7 +26,6 @@ from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import GREY, MASKED, STYLES, SeriesStyle, project_style
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
-from rarefeat.studies.fate.figures import fate_draws
 from rarefeat.studies.imbalance.figures import gate
 from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
@@ -235,10 +235,6 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
     "verdicts.svg": ((), verdict_mosaic),
     "claims_forest.svg": ((), claims_forest),
     "gate.png": (("gate",), lambda tables: gate({"gate": tables["gate"]})),
-    "fate_draws.png": (
-        ("fate_mechanism",),
-        lambda tables: fate_draws(tables["fate_mechanism"]),
-    ),
     "selection_law_errors.png": (
         ("selection_law_errors",),
         lambda tables: law_errors_by_third(tables["selection_law_errors"]),

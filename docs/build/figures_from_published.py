@@ -17,6 +17,7 @@ STUDY_FIGURES = {
     "arms": {"paper_trends": "paper_trends", "direct_trends": "direct_trends"},
     "printed_bias": {"bias_levels": "bias_levels"},
     "fate_over_time": {"fate_shares": "fate_shares"},
+    "fate_push": {"fate_points": "fate_points"},
     "fate_conditions": {"fate_points": "fate_points"},
     "longtail_digits": {"table2": "table2"},
     "fine_labels_crossing": {"fine_labels_crossing": "fine_labels_crossing"},

@@ -4,26 +4,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rarefeat.api import (
-        Batch,
-        BiasContext,
-        Encoder,
-        Learners,
-        Preset,
-        PruningContext,
-        RarefeatError,
-        Sweep,
-        load,
-        load_config,
-        load_encoder,
-        predict_critical_frequency,
-        preset,
-        read_table,
-        stream_pairs,
-        sweep,
-        train,
-        train_learners,
-    )
+    from rarefeat.api import *
 
 __all__ = [
     "Batch",
@@ -34,6 +15,7 @@ __all__ = [
     "PruningContext",
     "RarefeatError",
     "Sweep",
+    "critical_frequency",
     "load",
     "load_config",
     "load_encoder",
@@ -42,6 +24,7 @@ __all__ = [
     "read_table",
     "stream_pairs",
     "sweep",
+    "sweep_learners",
     "train",
     "train_learners",
 ]

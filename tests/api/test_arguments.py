@@ -1,12 +1,20 @@
 """Arguments of `train`: what is wrong is told in one line that names the key."""
 
+import inspect
 import pickle
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import pytest
 from conftest import refusal
 from session_code import define
 
 import rarefeat
+from rarefeat.api import keys
+from rarefeat.api.arguments import ARGUMENT_SECTIONS
+from rarefeat.api.learner_sweeps import LEARNER_ONLY
+from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.config.section import Section
 
 REFUSED = [
     ({"taus": 1}, "train: taus: unknown key (did you mean 'tau'?); allowed are simulator"),
@@ -45,6 +53,22 @@ REFUSED = [
 def test_train_refuses_in_one_line(quick_project, changes, line):
     config = {} if "study" in changes else {"config": quick_project}
     assert line in refusal(rarefeat.train, **config | changes)
+
+
+def test_keys_are_those_of_the_config_with_their_types():
+    expected: dict[str, Any] = dict.fromkeys(ARGUMENT_SECTIONS["study"], keys.Text)
+    kinds = {bool: keys.Flag, int: keys.Whole, float: keys.Number, str: keys.Text}
+    for section in (Data, Training, Arm):
+        for name, field in section.model_fields.items():
+            (first, *_) = get_args(field.annotation) or [field.annotation]
+            is_section = isinstance(first, type) and issubclass(first, Section)
+            expected[name] = keys.Part if is_section else kinds.get(type(first), kinds.get(first))
+    expected |= {"minority": Sequence[Any], "attention_scale": keys.Number | keys.Text}
+    del expected["arm"]
+    assert keys.Keys.__annotations__ == expected
+    choices = keys.LearnerKeys.__annotations__.keys() - keys.Keys.__annotations__.keys()
+    assert choices == LEARNER_ONLY
+    assert {*inspect.signature(rarefeat.train_learners).parameters} >= {*expected, "seed"}
 
 
 @pytest.mark.parametrize(

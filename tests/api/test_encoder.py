@@ -155,7 +155,7 @@ def test_a_damaged_saved_encoder_is_to_be_saved_again(tmp_path):
     path = tmp_path / "one.safetensors"
     rarefeat.train(T=2, N=256, d1=40, K=32, progress=False).save(path)
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
-    assert refusal(rarefeat.load, path) == f"load: {path} is damaged; save the encoder again"
+    assert refusal(rarefeat.load, path) == f"load: {path} is damaged; save it again"
 
 
 def test_load_encoder_refuses_missing_encoder(results):

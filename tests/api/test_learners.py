@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 import torch
 from conftest import refusal
@@ -18,7 +19,7 @@ def square(f_x, f_y):
 
 
 def test_train_learners_equals_train_of_the_paper():
-    learners = rarefeat.train_learners(0.4, seeds=[7, 100], **SMALL)
+    learners = rarefeat.train_learners(0.4, seed=[7, 100], **SMALL)
     encoder = rarefeat.train(0.4, seed=100, simulator="direct", **SMALL)
     assert torch.equal(learners.parameters["weights"][1], encoder.weights)
     assert torch.equal(learners.parameters["bias"][1], encoder.bias)
@@ -31,15 +32,15 @@ def test_train_learners_equals_train_of_the_paper():
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
 def test_learners_train_where_gradients_are_switched_off(off):
     with off():
-        learners = rarefeat.train_learners(loss="vicreg", seeds=[1], **SMALL)
-    trained = rarefeat.train_learners(loss="vicreg", seeds=[1], **SMALL)
+        learners = rarefeat.train_learners(loss="vicreg", seed=[1], **SMALL)
+    trained = rarefeat.train_learners(loss="vicreg", seed=[1], **SMALL)
     assert learners.table.equals(trained.table)
 
 
 def test_train_learners_takes_functions_and_options():
     learners = rarefeat.train_learners(
         loss=square, encoder="mlp", data_law="correlated", optimiser="adam",
-        data_options={"rho": 0.9}, seeds=range(2), eta=0.01, **SMALL,
+        data_options={"rho": 0.9}, seed=range(2), eta=0.01, **SMALL,
     )  # fmt: skip
     assert set(learners.table["seed"]) == {0, 1}
     assert learners.rare_features == [8]
@@ -51,8 +52,9 @@ def test_train_learners_takes_functions_and_options():
     ("keys", "words"),
     [
         ({"loss": "infonse"}, "did you mean 'infonce'"),
-        ({"seeds": [1, 1]}, "distinct"),
-        ({"seeds": "1"}, "must be a whole number"),
+        ({"seed": [1, 1]}, "distinct"),
+        ({"seed": "1"}, "must be a whole number"),
+        ({"seeds": [1]}, "seeds: unknown key (did you mean 'seed'?)"),
         ({"simulator": "reduced"}, "need every coordinate"),
         ({"lose": "infonce"}, "did you mean 'loss'"),
         ({"eps_min": 2}, "eps_min"),
@@ -89,17 +91,19 @@ def test_own_defaults_win_and_all_that_a_part_is_given_is_told():
     assert built_in.given["optimiser"] == {"lr": 0.1, "weight_decay": 0.05}
 
 
-def test_law_without_frequencies_is_told():
+def test_law_without_frequencies_is_told(capfd):
     def always(n, generator, probability):
         return torch.randn(n, len(probability), generator=generator)
 
-    with pytest.warns(UserWarning, match="at half the probability, so that eps_min has no effect"):
-        rarefeat.train_learners(data_law=always, loss="spectral", **SMALL)
+    rarefeat.train_learners(data_law=always, loss="spectral", **SMALL)
+    told = "data_law always: draws the same at half the probability, so that eps_min has no effect"
+    assert capfd.readouterr().err.count(told) == 1
 
 
 def test_learners_have_controls_a_summary_a_plot_and_modules(tmp_path):
-    learners = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seeds=[3, 4], **SMALL)
-    start = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seeds=[3, 4], **SMALL, eta=1e-30)
+    learners = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seed=[3, 4], **SMALL)
+    keys = SMALL | {"T": 0}
+    start = rarefeat.train_learners(loss="nt_xent", encoder="mlp", seed=[3, 4], **keys)
     assert learners.table["r2_untrained"].tolist() == pytest.approx(start.table["r2"].tolist())
     summary = learners.summary()
     rare = learners.table.query("feature == 8")["r2"]
@@ -108,16 +112,75 @@ def test_learners_have_controls_a_summary_a_plot_and_modules(tmp_path):
     ax = learners.plot()
     assert len(ax.containers) == 18
     tokens = torch.randn(5, 4, 20)
-    module = learners.module(4)
-    assert torch.allclose(module(tokens), learners(tokens)[1], atol=1e-6)
-    torch.export.save(torch.export.export(module, (tokens,)), tmp_path / "encoder.pt2")
-    code = (
-        "import torch; print(torch.export.load('encoder.pt2').module()(torch.ones(5, 4, 20)).shape)"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert "torch.Size([5, 30])" in done.stdout, done.stderr
+    assert torch.allclose(learners.module(4)(tokens), learners(tokens)[1], atol=1e-6)
     assert "seed: must be one of [3, 4], got 5" in refusal(learners.module, 5)
+
+
+class Mine(torch.nn.Module):
+    """An encoder that is in no file but this one."""
+
+    def __init__(self, d1, m):
+        super().__init__()
+        self.layer = torch.nn.Linear(d1, m)
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, tokens):
+        return self.scale * self.layer(tokens).tanh().sum(-2)
+
+
+ELSEWHERE = """
+import sys, torch
+tokens = torch.ones(5, 4, 20)
+sums = [torch.export.load(f"{i}.pt2").module()(tokens).double().sum().item() for i in (0, 1)]
+print("rarefeat" in sys.modules)
+import rarefeat
+learners = rarefeat.load("learners.safetensors")
+learners.save("again.safetensors")
+print(*sums, rarefeat.load("again.safetensors")(tokens).double().sum().item())
+"""
+
+
+def test_modules_and_saved_learners_need_neither_rarefeat_nor_the_class(tmp_path):
+    learners = rarefeat.train_learners(loss=square, encoder=Mine, seed=[3, 4], **SMALL)
+    encoder = rarefeat.train(simulator="direct", **SMALL)
+    tokens, path = torch.ones(5, 4, 20), tmp_path / "learners.safetensors"
+    for i, module in enumerate((learners.module(4), encoder.module())):
+        torch.export.save(torch.export.export(module, (tokens,)), tmp_path / f"{i}.pt2")
+    learners.save(path)
+    loaded = rarefeat.load(path)
+    assert torch.equal(loaded(tokens), learners(tokens))
+    assert torch.equal(loaded.module(4)(tokens), learners.module(4)(tokens))
+    for name in ("table", "trajectory"):
+        pd.testing.assert_frame_equal(getattr(loaded, name), getattr(learners, name))
+    assert (loaded.data, loaded.seeds, loaded.given) == (learners.data, [3, 4], learners.given)
+    assert loaded.summary().equals(learners.summary())
+    command = [sys.executable, "-c", ELSEWHERE]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    no, *sums = done.stdout.split() or [done.stderr]
+    expected = learners(tokens)[1], encoder(tokens), learners(tokens)
+    assert no == "False"
+    assert [float(x) for x in sums] == pytest.approx([x.double().sum().item() for x in expected])
+
+
+def test_module_of_an_encoder_takes_tokens_of_its_simulator():
+    encoder = rarefeat.train(**SMALL | {"d1": 60})
+    tokens = encoder.sample_pairs(6).tokens[:, 0]
+    assert tokens.shape[-1] > encoder.weights.shape[1]
+    torch.testing.assert_close(encoder.module()(tokens), encoder(tokens))
+
+
+@pytest.mark.parametrize("loss", ["infonce", square])
+def test_losses_are_told_at_every_step(loss):
+    told: dict = {3: {}, 4: {}}
+
+    def on_step(step, losses):
+        for seed, value in losses.items():
+            assert told[seed].setdefault(step, value) == value
+
+    learners = rarefeat.train_learners(loss=loss, seed={3, 4}, on_step=on_step, **SMALL)
+    assert [list(steps) for steps in told.values()] == [list(range(13))] * 2
+    for row in learners.trajectory.query("metric == 'loss'").itertuples():
+        assert told[row.seed][row.step] == row.value
 
 
 def test_learners_refuse_tokens_of_another_width():

@@ -25,7 +25,7 @@ def test_preset_trains_as_the_study_does():
         ("digits", {}, "'digits' is no study of the contrastive encoder"),
         ("imbalance", {"alpha": 0.1}, "preset: alpha: is a key of an arm"),
         ("imbalance", {"taau": 1}, "preset: taau: unknown key (did you mean 'tau'?)"),
-        ("imbalance", {"T": 0}, "preset: T: Input should be greater than or equal to 1"),
+        ("imbalance", {"T": -1}, "preset: T: Input should be greater than or equal to 0"),
         (3, {}, "preset: name: must be a text"),
     ],
 )

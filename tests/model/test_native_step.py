@@ -1,9 +1,11 @@
 """The native training step, held to the torch step."""
 
+import fcntl
 import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,11 +15,12 @@ import yaml
 from conftest import refusal, seeded, tiny_data, tiny_training
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from llvmlite.binding import get_host_cpu_name
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model.simulators import ReducedSimulator, chi_variables
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.training import native_numerics
+from rarefeat.training import native_cache
 from rarefeat.training.native_numerics import draw_streams
 from rarefeat.training.native_step import NativeSimulator
 from rarefeat.training.pretraining import PruningArm, pretrain
@@ -235,25 +238,45 @@ def test_a_singular_gram_matrix_is_factored_as_in_torch():
 
 def test_cache_folder_is_temporary_for_read_only_environments(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(native_numerics.sys, "prefix", str(tmp_path / "absent"))
-    assert native_numerics.cache_folder().startswith(str(tmp_path / "rarefeat-native-"))
-    monkeypatch.setattr(native_numerics.sys, "prefix", str(tmp_path))
-    folder = native_numerics.cache_folder()
-    assert folder == native_numerics.cache_folder()
-    monkeypatch.setattr(native_numerics, "JITTERS", (1e-3,))
-    assert native_numerics.cache_folder() != folder
+    monkeypatch.setattr(native_cache.sys, "prefix", str(tmp_path / "absent"))
+    assert native_cache.cache_folder().startswith(str(tmp_path / "rarefeat-native-"))
+    monkeypatch.setattr(native_cache.sys, "prefix", str(tmp_path))
+    folder = native_cache.cache_folder()
+    assert folder == native_cache.cache_folder()
+    monkeypatch.setattr(native_cache, "JITTERS", (1e-3,))
+    assert native_cache.cache_folder() != folder
+
+
+def test_one_process_of_a_machine_compiles(tmp_path, monkeypatch):
+    monkeypatch.setattr(native_cache, "USER_FOLDER", str(tmp_path))
+    lock_file = Path(native_cache.cache_folder(), f"compiled-{get_host_cpu_name()}.lock")
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    code = "from rarefeat.training.native_cache import compile_once as once\nwith once(): print(1)"
+    start = partial(
+        subprocess.Popen, [sys.executable, "-c", code], env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with lock_file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = start()
+        assert "native step: compiling, once for this machine" in waiting.stderr.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(0.5)
+    output, told = waiting.communicate()
+    assert (output, told.startswith("native step: compiled in")) == ("1\n", True)
+    assert start().communicate() == ("1\n", "")
 
 
 def test_compiled_code_in_a_users_folder_is_named_by_the_code(tmp_path, monkeypatch):
-    monkeypatch.setattr(native_numerics, "USER_FOLDER", str(tmp_path / "cache/mine"))
-    folder = native_numerics.cache_folder()
+    monkeypatch.setattr(native_cache, "USER_FOLDER", str(tmp_path / "cache/mine"))
+    folder = native_cache.cache_folder()
     assert folder.startswith(str(tmp_path / "cache/mine/rarefeat-native-"))
     monkeypatch.setenv("NUMBA_OPT", "1")
-    assert native_numerics.cache_folder() != folder
+    assert native_cache.cache_folder() != folder
 
 
 def test_a_switched_off_compiler_is_one_line():
-    code = "import rarefeat; rarefeat.train(T=5, N=256, d1=40, K=32, progress=False)"
+    code = "import rarefeat; rarefeat.train(T=5, N=256, d1=80, K=32, progress=False)"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True

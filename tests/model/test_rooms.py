@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 
 def train(seeds=(1, 2), **keys):
     """The R^2 of the last seed."""
-    learners = rarefeat.train_learners(seeds=list(seeds), **{**SMALL, **keys})
+    learners = rarefeat.train_learners(seed=list(seeds), **{**SMALL, **keys})
     return learners.table.query("seed == @seeds[-1]")["r2"].tolist()
 
 
@@ -59,7 +59,9 @@ def counting(f_x, f_y, calls=[]):  # noqa: B006
 
 
 @pytest.mark.parametrize(
-    "keys", [{"encoder": Permuted}, {"optimiser": Clipped}, {"loss": counting}], ids=str
+    "keys",
+    [{"encoder": Permuted}, {"optimiser": Clipped}, {"loss": counting}],
+    ids=lambda keys: next(iter(keys)),
 )
 def test_a_seed_depends_neither_on_seeds_beside_it_nor_on_earlier_calls(keys):
     keys = {"loss": "vicreg"} | keys

@@ -13,6 +13,7 @@ from rarefeat.stages.synthesise import synthesise
 from rarefeat.training import loop, pretraining
 from rarefeat.training.pretraining import pretrain, train_arms
 from rarefeat.workflow.config.model import Arm, Training, Views
+from rarefeat.workflow.run.cli_helpers import progress_display
 
 ARMS = [
     Arm(arm="dense"),
@@ -64,7 +65,8 @@ def test_training_stays_on_device_without_waiting(simulator, views, d1, monkeypa
     arms = [*ARMS, *([Arm(arm="pruned_weight", alpha=0.5)] if simulator == "direct" else [])]
     at = without_data(monkeypatch, history=True)
     train = synthesise("device", data, 0.5, SEEDS)["train"]
-    encoders, courses = train_arms("device", simulator, data, at, arms, 0.1, SEEDS, train, "")
+    with progress_display(False):
+        encoders, courses = train_arms("device", simulator, data, at, arms, 0.1, SEEDS, train, "")
     of_processor, rows = pretrain(
         "device", simulator, data, small_training(history=True), arms, 0.1, SEEDS, train
     )

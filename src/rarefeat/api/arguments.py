@@ -6,7 +6,7 @@ Every function here is given its caller's name, with which the message of a Rare
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,14 @@ def check_finite(caller: str, name: str, value: Any) -> float:
 def check_int(caller: str, name: str, value: Any) -> int:
     """Return an argument that is a whole number of Python, numpy or torch."""
     return check_type(caller, name, to_python_scalar(value), int)
+
+
+def check_seeds(caller: str, seed: Any) -> list[int]:
+    """Return one seed, or those of an iterable, none twice."""
+    values = to_list(list(seed) if isinstance(seed, Iterator | Set) else seed)
+    seeds = [check_int(caller, "seed", value) for value in values]
+    check_values(caller, "seed", seeds)
+    return seeds
 
 
 def check_study_name(caller: str, name: str, value: Any) -> str:
@@ -289,7 +297,7 @@ def check_keys(caller: str, changes: Mapping[str, Any], arguments: Iterable[str]
 
 def argument_names(function: Callable) -> list[str]:
     """List the arguments that a function names."""
-    parameters = inspect.signature(function).parameters.values()
+    parameters = inspect.signature(inspect.unwrap(function)).parameters.values()
     return [item.name for item in parameters if item.kind is not item.VAR_KEYWORD]
 
 

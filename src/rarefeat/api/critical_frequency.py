@@ -1,19 +1,28 @@
-"""The critical frequency of the rare feature, predicted without a training."""
+"""The critical frequency of the rare feature: measured, or predicted without a training."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, cast
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Unpack, cast
+
+import numpy as np
+import pandas as pd
 
 from rarefeat.api.arguments import (
     argument_names,
     build_study,
     check_finite,
     check_int,
+    to_list,
 )
 from rarefeat.api.entry_points import entry_point
+from rarefeat.api.keys import Keys, LearnerKeys
+from rarefeat.api.learner_sweeps import estimate_seconds, plan_sweep
+from rarefeat.api.sweeps import concat_with_axes, run_plans
 from rarefeat.api.tables import read_published_table
 from rarefeat.errors import RarefeatError
 from rarefeat.stages import critical_frequency as model
+from rarefeat.studies.learners.lockout import MEASURES, locate_frequency
 from rarefeat.workflow.config.model import Bias, Views
 from rarefeat.workflow.config.names import shorten_repr, suggest
 from rarefeat.workflow.project import Project
@@ -22,6 +31,85 @@ CALLER = "predict_critical_frequency"
 IGNORED_BIAS_KEYS = tuple(name for name in Bias.model_fields if name != "share")
 MODEL_KEYS = ("d", "d1", "L", "C", "m", "K", "tau", "lambda", "sigma_0", "bias")
 """Keys that the model reads; of the bias, its share."""
+
+
+@entry_point
+def critical_frequency(
+    eps_min: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
+    sigma: float = 0.05,
+    seed: int | Iterable[int] = range(100, 120),
+    *,
+    measure: Literal["readout", "cosine"] = "readout",
+    progress: bool = True,
+    **keys: Unpack[LearnerKeys],
+) -> pd.DataFrame:
+    """Measure the eps_min from which half of the replicas of a learner learn the rare feature.
+
+    The learner is trained at every frequency, and at 0, where the feature is never seen. Before it
+    starts, the time that it will take is told.
+
+    Parameters
+    ----------
+    eps_min : sequence of float
+        The frequencies.
+    sigma, seed, progress
+        As in `sweep_learners`.
+    measure : str
+        What has learned the feature: "readout", whose R^2 of the rare features is at least half of
+        that of the frequent ones; or "cosine", a first-layer neuron with a cosine of at least 0.5.
+    **keys
+        As in `sweep_learners`; of a list each value has a row.
+
+    Returns
+    -------
+    DataFrame
+        A row: the `frequency`, interpolated between frequencies; its 95 % interval `ci_low` to
+        `ci_high` by bootstrap over seeds, each end moved out to the next frequency of the grid;
+        `bound`, "at most" where half or more learn at 0, so that the measure tells nothing of this
+        learner, and "above" where fewer than half do at the largest; what lies beyond that is
+        infinite; `n` replicas that did not diverge; the share that
+        passes `untrained` and `never_seen`, the controls; and `given`, what the parts were given.
+
+    Raises
+    ------
+    RarefeatError
+        As `sweep_learners`.
+
+    Examples
+    --------
+    >>> small = {"seed": range(4), "T": 20, "N": 512, "d1": 32, "progress": False}
+    >>> row = rarefeat.critical_frequency([0.5, 1.0], loss="spectral", **small).iloc[0]
+    >>> bool(row["ci_low"] <= row["frequency"] <= row["ci_high"]), int(row["n"])
+    (True, 4)
+    """
+    if measure not in MEASURES:
+        raise RarefeatError(
+            f"critical_frequency: measure: must be readout or cosine, got {shorten_repr(measure)}"
+        )
+    column, grid = MEASURES[measure], sorted({0.0, *to_list(eps_min)})
+    plans, names = plan_sweep("critical_frequency", grid, sigma, seed, None, None, keys)
+    seconds = estimate_seconds(plan for _, plan in plans)
+    what = f"{len(plans)} learners, {len(grid)} frequencies, {len(plans[0][1].seeds)} seeds"
+    print(f"critical_frequency: {what}: about {seconds / 60:.1f} minutes", file=sys.stderr)
+    run_plans([plan for _, plan in plans], progress)
+    rows = []
+    for label, plan in plans:
+        table, _ = plan.tables()
+        wide = table.pivot(index="seed", columns="eps_min", values=column)
+        found = locate_frequency(wide, beyond=2 * grid[-1])
+        if found["n"]:
+            # Where half learn is known up to the grid: the ends are the frequencies around them.
+            low, high = np.searchsorted(grid, [found["ci_low"], found["ci_high"]])
+            found |= {"ci_low": grid[max(low - 1, 0)], "ci_high": [*grid, math.inf][high]}
+        if found["bound"] == "above":
+            found["frequency"] = math.inf
+        controls = {
+            "untrained": table[f"{column}_untrained"].mean(),
+            "never_seen": table.loc[table["eps_min"] == 0, column].mean(),
+        }
+        row = {"measure": measure, **found, **controls, "given": table["given"].iloc[0]}
+        rows.append((label, pd.DataFrame([row])))
+    return concat_with_axes(rows, names)
 
 
 @entry_point
@@ -35,7 +123,7 @@ def predict_critical_frequency(
     error: float | None = None,
     outside: bool = False,
     replicas: int = 200,
-    **changes: Any,
+    **changes: Unpack[Keys],
 ) -> model.CriticalFrequency:
     """Predict the eps_min at which half of the replicas learn the rare feature.
 
@@ -105,9 +193,8 @@ def predict_critical_frequency(
     if not check_finite(CALLER, "error", error) >= 0:
         raise RarefeatError(f"{CALLER}: error: must be at least 0, got {shorten_repr(error)}")
     check_effect(changes)
-    chosen = build_study(
-        CALLER, config, study, {"eps_min": [1.0], "sigma": [sigma]}, ["dense"], [0], changes
-    )
+    point = {"eps_min": [1.0], "sigma": [sigma]}
+    chosen = build_study(CALLER, config, study, point, ["dense"], [0], changes)
     is_known = chosen.data.views == Views() and chosen.data.minority == [1.0]
     if not is_known or chosen.training.bias.rule != "follow":
         raise RarefeatError(
@@ -115,13 +202,13 @@ def predict_critical_frequency(
             " data.views, training.bias.rule: follow and data.minority: [1]"
         )
     (sigma,) = chosen.grid["point"].sigma
-    point = model.TrainingPoint(chosen.data, chosen.training, sigma, 1.0)
-    if not outside and (reason := model.explain_out_of_range(point)):
+    trained = model.TrainingPoint(chosen.data, chosen.training, sigma, 1.0)
+    if not outside and (reason := model.explain_out_of_range(trained)):
         raise RarefeatError(
             f"{CALLER}: {reason}, where the model was not tested; say outside=True to predict there"
         )
     fit = model.LogisticFit(math.log(cast(float, kappa)), float(cast(float, gamma)))
-    return model.estimate_critical_frequency(point, fit, error, replicas)
+    return model.estimate_critical_frequency(trained, fit, error, replicas)
 
 
 def check_effect(changes: Mapping[str, Any]) -> None:

@@ -2,14 +2,16 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, cast
 
 import pandas as pd
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from torch.nn.functional import pad
 
 from rarefeat.api.arguments import (
     ARGUMENT_SECTIONS,
@@ -25,6 +27,7 @@ from rarefeat.api.arguments import (
     register_rules,
 )
 from rarefeat.api.entry_points import entry_point
+from rarefeat.api.keys import Keys
 from rarefeat.errors import RarefeatError
 from rarefeat.model.encoder import attend, embed, pre_activations
 from rarefeat.model.neurons import absolute_cosines, alignment_metrics
@@ -35,6 +38,7 @@ from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
 from rarefeat.stages.synthesise import synthesise
+from rarefeat.training.encoders import Paper
 from rarefeat.training.pretraining import ALWAYS, pretrain
 from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.cells import cell as make_cell
@@ -321,8 +325,7 @@ class Encoder:
 
         A file that is there is replaced.
         """
-        if Path(check_type("save", "path", path, str, Path)).is_dir():
-            raise RarefeatError(f"save: path: must be a file, got {shorten_repr(str(path))}")
+        path = check_file("save", path)
         metrics = list(dict.fromkeys(self.trajectory["metric"]))
         names = (*ALWAYS, "dictionary")
         tensors = {name: torch.as_tensor(getattr(self, FIELDS.get(name, name))) for name in names}
@@ -333,6 +336,20 @@ class Encoder:
         }
         origin = {key: dump_config(getattr(self, key)) for key in SAVED} | {"metrics": metrics}
         write_tensors(path, tensors, json.dumps(origin, sort_keys=True))
+
+    @entry_point
+    def module(self) -> torch.nn.Module:
+        """Return the encoder as a plain module, tokens (n, L, P) to (n, m).
+
+        `torch.export.save(torch.export.export(module, (tokens,)), "encoder.pt2")` writes it for
+        programs that have torch alone.
+        """
+        P = self.sample_pairs(1).tokens.shape[-1]
+        module = Paper(P, self.training.m, 1.0, self.training.logit_scale(self.data.d1))
+        # Coordinates beyond those of the weights take part in the attention alone.
+        weights = pad(self.weights, (0, P - self.weights.shape[1]))
+        module.load_state_dict({"weights": weights, "bias": self.bias})
+        return module.eval()
 
     @property
     def _arm_label(self) -> str:
@@ -355,41 +372,41 @@ SAVED = ("study", "eps_min", "sigma", "arm", "seed", "simulator", "data", "train
 """Attributes that stand in the metadata of a saved encoder."""
 
 
-@entry_point
-def load(path: str | Path) -> Encoder:
-    """Read an encoder that `Encoder.save` has written.
+def check_file(caller: str, path: str | Path) -> Path:
+    """Return a path that may be that of a file."""
+    if Path(check_type(caller, "path", path, str, Path)).is_dir():
+        raise RarefeatError(f"{caller}: path: must be a file, got {shorten_repr(str(path))}")
+    return Path(path)
 
-    A rule of your own in its config is not looked up.
 
-    Raises
-    ------
-    RarefeatError
-        If there is no such file, or it is damaged or holds something else.
-
-    Examples
-    --------
-    >>> encoder = rarefeat.train(T=20, N=512)
-    >>> encoder.save("one.safetensors")
-    >>> rarefeat.load("one.safetensors").metrics == encoder.metrics
-    True
-    """
-    path = Path(check_type("load", "path", path, str, Path))
+def read_saved(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read metadata and tensors of what `save` has written, an encoder or learners."""
     origin = read_job_metadata(path) if path.suffix == ".safetensors" else None
-    if not origin or set(origin) != {*SAVED, "metrics"}:
+    if not origin or not ({*SAVED, "metrics"} == set(origin) or "learner" in origin):
         problem = "holds no saved encoder" if path.is_file() else "does not exist"
         raise RarefeatError(f"load: {path} {problem}; load_encoder reads those of the workflow")
-    names = (*ALWAYS, "dictionary", "step", "metric", "value")
     try:
-        values: dict[str, Any] = dict(zip(names, read_tensors(path, *names), strict=True))
-    except sealed_files.DamagedFileError as error:
-        raise RarefeatError(f"load: {path} is damaged; save the encoder again") from error
+        with safe_open(path, framework="pt") as handle:
+            names = list(handle.keys())
+        return origin, dict(zip(names, read_tensors(path, *names), strict=True))
+    except (sealed_files.DamagedFileError, SafetensorError) as error:
+        raise RarefeatError(f"load: {path} is damaged; save it again") from error
+
+
+def read_training(values: Mapping[str, Any]) -> Training:
+    """Return the section `training` of a saved config, in which no rule is looked up."""
+    bias = Bias.model_construct(**values["bias"])
+    return Training.model_construct(**{**values, "bias": bias})
+
+
+def load_encoder_file(origin: dict[str, Any], values: dict[str, Any]) -> Encoder:
+    """Build an encoder from what `save` has written."""
     rows = pd.DataFrame({name: values.pop(name).numpy() for name in ("step", "metric", "value")})
     rows["metric"] = rows["metric"].map(dict(enumerate(origin.pop("metrics"))))
     values |= {"T1": int(values["T1"]), "T2": int(values["T2"]), "loss": float(values["loss"])}
-    training = origin["training"] | {"bias": Bias.model_construct(**origin["training"]["bias"])}
     origin |= {
         "arm": Arm.model_construct(**origin["arm"]),
-        "training": Training.model_construct(**training),
+        "training": read_training(origin["training"]),
         "data": Data.model_validate(origin["data"]),
     }
     values = {FIELDS.get(name, name): value for name, value in values.items()}
@@ -406,7 +423,8 @@ def train(
     study: str = "paper",
     config: Project | None = None,
     progress: bool = True,
-    **changes: Any,
+    on_step: Callable[[int, dict[int, float]], None] | None = None,
+    **changes: Unpack[Keys],
 ) -> Encoder:
     """Train one encoder, with the values of a study of the config but for those given here.
 
@@ -434,6 +452,8 @@ def train(
         What `load_config` returns; `config/config.yaml` by default.
     progress : bool
         Whether to show a bar.
+    on_step : callable, optional
+        Called as ``on_step(step, losses)`` at every step, with its loss by seed.
     **changes
         Keys of the study (simulator, draws), of its `data` (d1, N, ...), of its `training` (T, eta,
         bias, ...; `lambda_` for lambda) or of its arm (alpha, onset, pruned_update). A section is
@@ -464,23 +484,24 @@ def train(
     ...
     rarefeat.errors.RarefeatError: train: eps_min: must be a number, got '0.5'
     """
-    check_keys("train", changes, argument_names(train))
+    keys: dict[str, Any] = dict(changes)
+    check_keys("train", keys, argument_names(train))
     for key in ARGUMENT_SECTIONS["arm"]:
-        if isinstance(value := changes.get(key), list | tuple):
+        if isinstance(value := keys.get(key), list | tuple):
             raise RarefeatError(
                 f"train: {key}: must be one value, got {shorten_repr(value)}; see rarefeat.sweep"
             )
     seed = check_int("train", "seed", seed)
-    register_rules("train", [arm], [changes.get("bias")])
+    register_rules("train", [arm], [keys.get("bias")])
     points = {"eps_min": [eps_min], "sigma": [sigma]}
-    chosen = build_study("train", config, study, points, [arm], [seed], changes)
+    chosen = build_study("train", config, study, points, [arm], [seed], keys)
     (only,) = chosen.arms
     if not only.trained:
         raise RarefeatError(f"train: arm: {only.arm!r} has no training; rarefeat.sweep measures it")
     (point,) = chosen.cells()
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     settings = (chosen.draws, chosen.simulator, chosen.data, chosen.training)
-    with progress_display(bool(progress)):
+    with progress_display(bool(progress), on_step):
         latents = synthesise(chosen.draws, chosen.data, eps_min, [seed])["train"]
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
     trained = PRETRAIN.config_of(chosen, point) or {}

@@ -1,10 +1,11 @@
 """The border of the public interface: torch's settings are held, and errors are one line."""
 
 import functools
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, Unpack, get_args, get_origin
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model.torch_settings import workflow_settings
@@ -13,6 +14,29 @@ PACKAGE = str(Path(__file__).parents[1])
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class OfConfig:
+    """Stands for the default of a key in signatures: what the config says."""
+
+    def __repr__(self) -> str:
+        return "of the config"
+
+
+def full_signature(function: Callable) -> inspect.Signature:
+    """Return a signature in which the keys of `**changes` are named, for a shell to complete."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if parameters and get_origin(parameters[-1].annotation) is Unpack:
+        (keys,) = get_args(parameters.pop().annotation)
+        hints = (get_origin(keys) or keys).__annotations__
+        named = {item.name for item in parameters}
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OfConfig())
+            for name in hints
+            if name not in named
+        ]
+    return signature.replace(parameters=parameters)
 
 
 def entry_point(function: Callable[P, R]) -> Callable[P, R]:
@@ -39,6 +63,7 @@ def entry_point(function: Callable[P, R]) -> Callable[P, R]:
             failure, cause = RarefeatError(f"out of memory: {line}; lower N, d1 or m"), None
         raise failure from cause
 
+    call.__dict__["__signature__"] = full_signature(function)
     return call
 
 

@@ -1,9 +1,15 @@
 """Learners of one's own from Python: trained here, or fed by one's own loop."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import copy
+import io
+import itertools
+import json
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack, cast
 
 import pandas as pd
 import torch
@@ -13,30 +19,38 @@ from torch import Tensor
 from rarefeat.api.arguments import (
     ArmArgument,
     argument_names,
+    axis_label,
     build_study,
     check_int,
     check_keys,
+    check_number,
+    check_seeds,
     check_type,
-    check_values,
     register_rules,
-    to_list,
 )
+from rarefeat.api.encoder import Encoder, check_file, load_encoder_file, read_saved, read_training
 from rarefeat.api.entry_points import entry_point
+from rarefeat.api.keys import Keys
 from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
+from rarefeat.model.rooms import train_alone
 from rarefeat.statistics import student_interval
-from rarefeat.training.border import train_apart
 from rarefeat.training.choices import Choice, choice_name
 from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules, own_parts
 from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.readout import learn
+from rarefeat.training.step import replicas_per_batch
 from rarefeat.training.streams import PairStream
+from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Data, Training
+from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.config.study import Study
+from rarefeat.workflow.files.tensors import write_tensors
 from rarefeat.workflow.project import Project
 from rarefeat.workflow.run.cli_helpers import progress_display
 
 Options = Mapping[str, Any] | None
+Given = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,18 +108,23 @@ class Learners:
             with torch.no_grad():
                 return self.replicas.embed(tokens)
 
-        def embed(seeds: list[int], training: Training) -> Tensor:
-            places = map(self.seeds.index, seeds)
+        def embed(seed: int) -> Tensor:
+            place = self.seeds.index(seed)
             with torch.no_grad():
-                return torch.stack([self._build(place)(tokens[place]) for place in places])
+                return self._build(place)(tokens[place])
 
         own = own_parts(self.learner)
-        return torch.cat(train_apart(embed, self.draws, self.seeds, self.training, own))
+        return torch.stack(train_alone(embed, self.draws, self.seeds, own, is_rehearsed=False))
 
     def _build(self, place: int) -> torch.nn.Module:
         """Build the encoder of a replica with its trained parameters."""
         settings = self.learner, self.draws, self.data, self.training
-        (module,) = build_modules(*settings, [self.seeds[place]])
+        if self.replicas.module:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of torch, where a graph is copied
+                module = copy.deepcopy(self.replicas.module).to_empty(device="cpu")
+        else:
+            (module,) = build_modules(*settings, [self.seeds[place]])
         module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
         return module
 
@@ -152,6 +171,154 @@ class Learners:
                 )
         return module
 
+    @entry_point
+    def save(self, path: str | Path) -> None:
+        """Write the learners to a file of safetensors, which `rarefeat.load` reads.
+
+        The encoder's own class is not needed to read it: the file has its graph, as `torch.export`
+        writes it. A file that is there is replaced.
+        """
+        path, graph = check_file("save", path), io.BytesIO()
+        tokens = torch.zeros(2, self.data.L, self.data.d1)
+        try:
+            program = torch.export.export(
+                self.module(self.seeds[0]), (tokens,), dynamic_shapes=({0: torch.export.Dim("n")},)
+            )
+        except Exception as error:
+            line = f"save: encoder {choice_name(self.learner.encoder)}: torch.export fails: {error}"
+            raise RarefeatError(line.partition("\n")[0]) from error
+        torch.export.save(program, graph)
+        tensors = {f"parameters.{name}": value for name, value in self.parameters.items()} | {
+            "graph": torch.frombuffer(bytearray(graph.getvalue()), dtype=torch.uint8),
+            "dictionary": self.dictionary,
+            "T1": self.replicas.T1,
+            "loss": self.replicas.loss,
+        }
+        choices = {name: saved_option(value) for name, value in asdict(self.learner).items()}
+        origin = {
+            "learner": choices,
+            "given": saved_option(self.given),
+            "neurons": self.replicas.neurons,
+            "draws": self.draws,
+            "data": dump_config(self.data),
+            "training": dump_config(self.training),
+            **{name: getattr(self, name).to_dict("list") for name in ("table", "trajectory")},
+        }
+        write_tensors(path, tensors, json.dumps(origin))
+
+
+def saved_option(value: Any) -> Any:
+    """Return a choice or options as plain values, functions by their names."""
+    if isinstance(value, Mapping):
+        return {key: saved_option(item) for key, item in value.items()}
+    return value if isinstance(value, str | int | float | bool | None) else axis_label(value)
+
+
+@entry_point
+def load(path: str | Path) -> Encoder | Learners:
+    """Read what `Encoder.save` or `Learners.save` has written.
+
+    Parts of your own are not looked up: of learners, the encoder is in the file, and the other
+    choices are texts.
+
+    Raises
+    ------
+    RarefeatError
+        If there is no such file, or it is damaged or holds something else.
+
+    Examples
+    --------
+    >>> encoder = rarefeat.train(T=20, N=512)
+    >>> encoder.save("one.safetensors")
+    >>> rarefeat.load("one.safetensors").metrics == encoder.metrics
+    True
+    """
+    path = Path(check_type("load", "path", path, str, Path))
+    origin, tensors = read_saved(path)
+    if "learner" not in origin:
+        return load_encoder_file(origin, tensors)
+    module = torch.export.load(io.BytesIO(tensors["graph"].numpy().tobytes())).module()
+    parameters = {
+        name.removeprefix("parameters."): value
+        for name, value in tensors.items()
+        if name.startswith("parameters.")
+    }
+    table, trajectory = (pd.DataFrame(origin[name]) for name in ("table", "trajectory"))
+    data = Data.model_validate(origin["data"])
+    replicas = TrainedLearners(
+        module.to("meta"), parameters, origin["neurons"], tensors["dictionary"],
+        tensors["T1"], tensors["loss"], trajectory.to_dict("records"),
+    )  # fmt: skip
+    return Learners(
+        table,
+        trajectory,
+        parameters,
+        tensors["dictionary"],
+        list(dict.fromkeys(table["seed"])),
+        list(range(data.d - len(data.minority), data.d)),
+        origin["given"],
+        Learner(**origin["learner"]),
+        data,
+        read_training(origin["training"]),
+        replicas,
+        origin["draws"],
+    )
+
+
+class LearnerPlan(NamedTuple):
+    """What `train_learners` is about to train: a learner at the cells of a study."""
+
+    study: Study
+    learner: Learner
+    cells: list[Cell]
+    check: Callable[[Mapping, torch.nn.Module], None]
+
+    def train(self, cell: Cell, seeds: list[int]) -> tuple[TrainedLearners, pd.DataFrame, Given]:
+        """Train and measure replicas at a cell.
+
+        Return them, a row for each seed and feature, and what each part was given.
+        """
+        study, learner, (arm,) = self.study, self.learner, cell.arms
+        data, training = study.data, study.training
+        sigma, eps_min = cast(float, cell["sigma"]), cast(float, cell["eps_min"])
+        size = replicas_per_batch(training.K, data.L, data.d1)
+        result, rows, filled = learn(
+            study.draws, learner, data, training, arm, sigma, eps_min, seeds, size,
+            check=self.check, with_untrained=True,
+        )  # fmt: skip
+        given = {kind: filled[kind] | getattr(learner, name) for kind, (name, _) in KINDS.items()}
+        told = "; ".join(f"{kind}: {values}" for kind, values in given.items() if values)
+        return result, pd.DataFrame(rows).assign(given=told), given
+
+
+def plan_learner(
+    caller: str,
+    config: Project | None,
+    study: str,
+    points: Mapping[str, list[Any]],
+    seeds: list[int],
+    keys: Mapping[str, Any],
+) -> LearnerPlan:
+    """Plan a learner of some choices and keys; RarefeatError where these cannot be."""
+    choices = {name: keys[name] for name in KINDS}
+    options = check_options(caller, **{name: keys[name] for name, _ in KINDS.values()})
+    if not isinstance(keys["fresh"], bool):
+        raise RarefeatError(f"{caller}: fresh: must be True or False, got {keys['fresh']!r}")
+    arm = keys["arm"]
+    known = {*choices, *options, "fresh", "arm"}
+    changes = {key: value for key, value in keys.items() if key not in known}
+    decay = changes.get("lambda", changes.get("lambda_"))
+    if decay is not None and choices["optimiser"] not in OPTIMISERS:
+        options["optimiser_options"].setdefault("weight_decay", decay)
+    learner = Learner(**choices, **options, fresh=keys["fresh"])
+    register_rules(caller, [arm], [changes.get("bias")])
+    if arm != "dense" and not learner.is_closed_form and "pruned_update" not in changes:
+        changes["pruned_update"] = "straight_through"
+    chosen = build_learner_study(caller, config, study, points, arm, seeds, changes)
+    axes = itertools.product(*([(name, float(x)) for x in points[name]] for name in points))
+    cells = [Cell(point, tuple(chosen.arms)) for point in axes]
+    return LearnerPlan(chosen, learner, cells, partial(check_effect, caller, changes, learner, arm))
+
 
 def build_learner_study(
     caller: str,
@@ -162,12 +329,17 @@ def build_learner_study(
     seeds: list[int],
     changes: Mapping[str, Any],
 ) -> Study:
-    """Build the study of the direct simulator whose data and training a learner has."""
+    """Build the study of the direct simulator whose data and training a learner has.
+
+    A learner may be trained at eps_min = 0, where the rare features are never seen: a control.
+    """
     if changes.get("simulator", "direct") != "direct":
         raise RarefeatError(
             f"{caller}: simulator: learners need every coordinate of a token,"
             f" got {changes['simulator']!r}; leave it out"
         )
+    seen = [x for x in points["eps_min"] if check_number(caller, "eps_min", x) != 0] or [1.0]
+    points = {**points, "eps_min": seen}
     return build_study(
         caller, config, study, points, [arm], seeds, {**changes, "simulator": "direct"}
     )
@@ -211,7 +383,7 @@ def check_options(caller: str, **options: Options) -> dict[str, Any]:
 def train_learners(
     eps_min: float = 0.5,
     sigma: float = 0.05,
-    seeds: int | Iterable[int] = 100,
+    seed: int | Iterable[int] = 100,
     *,
     data_law: Choice = "paper",
     encoder: Choice = "paper",
@@ -226,7 +398,8 @@ def train_learners(
     study: str = "paper",
     config: Project | None = None,
     progress: bool = True,
-    **changes: Any,
+    on_step: Callable[[int, dict[int, float]], None] | None = None,
+    **changes: Unpack[Keys],
 ) -> Learners:
     """Train a learner of your own choice and measure it.
 
@@ -238,9 +411,9 @@ def train_learners(
     Parameters
     ----------
     eps_min, sigma, study, config, progress
-        As in `train`.
-    seeds : int or iterable of int
-        One seed per replica.
+        As in `train`; at eps_min = 0 the rare features are never seen.
+    seed : int or iterable of int
+        One for each replica.
     data_law : str or callable
         paper, correlated, power_law, magnitudes or classes; MODULE:NAME of a file; or a function
         of (n, generator, probability), see docs/own_learner.md.
@@ -259,6 +432,9 @@ def train_learners(
     arm
         As in `train`. But for the paper's learner, its mask is of first-layer neurons and
         `pruned_update` is straight_through.
+    on_step : callable, optional
+        Called as ``on_step(step, losses)`` at every step, with the loss of each seed that trains:
+        of all at once, or with own code of one alone.
     **changes
         As in `train`.
 
@@ -270,59 +446,37 @@ def train_learners(
     Examples
     --------
     >>> import torch
-    >>> learners = rarefeat.train_learners(loss="barlow_twins", seeds=range(2), T=20, N=512, d1=32)
+    >>> learners = rarefeat.train_learners(loss="barlow_twins", seed=range(2), T=20, N=512, d1=32)
     >>> len(learners.table), tuple(learners(torch.zeros(5, 4, 32)).shape)
     (18, (2, 5, 30))
     """
-    caller = "train_learners"
-    check_keys(caller, changes, argument_names(train_learners))
-    options = check_options(
-        caller,
-        data_options=data_options,
-        encoder_options=encoder_options,
-        loss_options=loss_options,
-        optimiser_options=optimiser_options,
-    )
-    if not isinstance(fresh, bool):
-        raise RarefeatError(f"{caller}: fresh: must be True or False, got {fresh!r}")
-    decay = changes.get("lambda", changes.get("lambda_"))
-    if decay is not None and optimiser not in OPTIMISERS:
-        options["optimiser_options"].setdefault("weight_decay", decay)
-    learner = Learner(data_law, encoder, loss, optimiser, fresh=fresh, **options)
-    replicas = [
-        check_int(caller, "seeds", seed)
-        for seed in to_list(seeds if isinstance(seeds, int) else list(seeds))
-    ]
-    check_values(caller, "seeds", replicas)
-    register_rules(caller, [arm], [changes.get("bias")])
-    if arm != "dense" and not learner.is_closed_form and "pruned_update" not in changes:
-        changes["pruned_update"] = "straight_through"
+    caller, keys = "train_learners", dict(changes)
+    check_keys(caller, keys, argument_names(train_learners))
+    keys |= {
+        "data_law": data_law, "encoder": encoder, "loss": loss, "optimiser": optimiser,
+        "data_options": data_options, "encoder_options": encoder_options,
+        "loss_options": loss_options, "optimiser_options": optimiser_options,
+        "fresh": fresh, "arm": arm,
+    }  # fmt: skip
+    seeds = check_seeds(caller, seed)
     points = {"eps_min": [eps_min], "sigma": [sigma]}
-    chosen = build_learner_study(caller, config, study, points, arm, replicas, changes)
-    (only,), (point,) = chosen.arms, chosen.cells()
-    sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
-    settings = learner, chosen.data, chosen.training
-    check = partial(check_effect, caller, changes, learner, arm)
-    with progress_display(bool(progress)):
-        result, rows, filled = learn(
-            chosen.draws, *settings, only, sigma, eps_min, replicas,
-            check=check, with_untrained=True,
-        )  # fmt: skip
-    d, n_rare = chosen.data.d, len(chosen.data.minority)
-    given = {kind: filled[kind] | getattr(learner, name) for kind, (name, _) in KINDS.items()}
-    told = "; ".join(f"{kind}: {values}" for kind, values in given.items() if values)
-    table = pd.DataFrame(rows).assign(given=told)
+    plan = plan_learner(caller, config, study, points, seeds, keys)
+    data, training = plan.study.data, plan.study.training
+    with progress_display(bool(progress), on_step):
+        result, table, given = plan.train(plan.cells[0], seeds)
     return Learners(
         table,
         pd.DataFrame(result.trajectory),
         result.parameters,
         result.dictionary,
-        replicas,
-        list(range(d - n_rare, d)),
+        seeds,
+        list(range(data.d - len(data.minority), data.d)),
         given,
-        *settings,
+        plan.learner,
+        data,
+        training,
         result,
-        chosen.draws,
+        plan.study.draws,
     )
 
 
@@ -337,7 +491,7 @@ def stream_pairs(
     fresh: bool = True,
     study: str = "paper",
     config: Project | None = None,
-    **changes: Any,
+    **changes: Unpack[Keys],
 ) -> PairStream:
     """Return the positive pairs of a data law as a data source of any PyTorch project.
 
@@ -366,13 +520,12 @@ def stream_pairs(
     >>> [tuple(item.shape) for item in next(iter(loader))]
     [(32, 4, 50), (32, 4, 50), (32, 9)]
     """
-    caller = "stream_pairs"
-    check_keys(caller, changes, argument_names(stream_pairs))
+    caller, keys = "stream_pairs", dict(changes)
+    check_keys(caller, keys, argument_names(stream_pairs))
     seed = check_int(caller, "seed", seed)
     points = {"eps_min": [eps_min], "sigma": [sigma]}
-    chosen = build_learner_study(caller, config, study, points, "dense", [seed], changes)
-    (point,) = chosen.cells()
+    chosen = build_learner_study(caller, config, study, points, "dense", [seed], keys)
     (options,) = check_options(caller, data_options=data_options).values()
     learner = Learner(data_law, data_options=options, fresh=fresh)
-    sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
+    sigma, eps_min = float(sigma), float(eps_min)
     return PairStream(chosen.draws, learner, chosen.data, chosen.training, sigma, eps_min, seed)

@@ -27,8 +27,8 @@ from rarefeat.figures.style import (
     assign_styles,
     sequential_styles,
 )
-from rarefeat.stages.aggregate import column_bounds, difference_bounds
-from rarefeat.stages.tables import ARM, INDICATORS, METRICS, POINT
+from rarefeat.stages.aggregate import difference_bounds
+from rarefeat.stages.tables import ARM, INDICATORS
 from rarefeat.statistics import UNBOUNDED, fraction_interval, student_interval
 from rarefeat.workflow.config.names import suggest
 
@@ -134,16 +134,23 @@ def pooled_columns(
     return list(dict.fromkeys("arm" if name in ARM else name for name in pooled))
 
 
-def paired_differences(table: pd.DataFrame, metric: str, axes: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of the other arms, with their difference to dense as the metric."""
-    is_dense = table["arm"] == "dense"
-    keys = [name for name in (*axes, *POINT, "seed", "step") if name in table]
-    dense = table[is_dense].set_index(keys)[metric]
-    others = table[~is_dense]
+def paired_differences(
+    table: pd.DataFrame, metric: str, settings: Sequence[str], column: str, baseline: Any
+) -> pd.DataFrame:
+    """Return the other rows, with their difference to the baseline of a column as the metric.
+
+    `settings` are the other columns in which rows that are compared agree.
+    """
+    is_baseline = table[column] == baseline
+    keys = [name for name in (*settings, "seed", "step") if name in table]
+    first = table[is_baseline].set_index(keys)[metric]
+    others = table[~is_baseline]
     index = pd.MultiIndex.from_frame(others[keys])
-    if others.empty or not index.isin(dense.index).all():
-        raise RarefeatError("plot: paired: needs the arm dense at each setting, and another arm")
-    return others.assign(**{metric: others[metric].to_numpy() - dense.reindex(index).to_numpy()})
+    if others.empty or not index.isin(first.index).all():
+        raise RarefeatError(
+            f"plot: paired: needs the {column} {baseline} at each setting, and another {column}"
+        )
+    return others.assign(**{metric: others[metric].to_numpy() - first.reindex(index).to_numpy()})
 
 
 @project_style
@@ -154,22 +161,23 @@ def plot_sweep(
     hue: str | None,
     col: str | None,
     ax: Axes | None,
-    axes: Sequence[str],
+    settings: Sequence[str],
     options: Mapping[str, Any],
-    paired: bool = False,
+    bounds: tuple[float, float] = UNBOUNDED,
+    minus: str = "",
 ) -> Any:
     """Draw a metric against a column: means and 95 % Student intervals over seeds.
 
     `table` has a row for each setting and seed, for x = "step" also for each step; columns that
-    `options` name tell rows apart, too. Rows of several settings are never averaged.
+    `options` name tell rows apart, too. Rows of several settings are never averaged. `bounds` are
+    those of the metric, and `minus` says what its differences are to.
     """
-    settings = [*axes, *POINT, *ARM]
     check_column(x, table, "column of settings", [*settings, "nsr", "step"])
     for name in filter(None, (hue, col)):
         check_column(name, table, "column of settings", settings)
     more = [value for value in options.values() if isinstance(value, str) and value in table]
     separate = list(dict.fromkeys(filter(None, (x, hue, col, *more))))
-    if "arm" in separate:
+    if "arm" in separate and "alpha" in table:
         # A series is an arm with those of its keys in which rows differ.
         table = add_series_column(table).drop(columns="arm").rename(columns={"series": "arm"})
         settings = [name for name in settings if name not in ARM]
@@ -193,7 +201,7 @@ def plot_sweep(
         for panel, (value, _) in zip(grid[0], groups, strict=True):
             panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}", y=1.2)
     drawn_axes = [
-        draw_lines(panel or new_axes(), rows, metric, x, hue, options, paired)
+        draw_lines(panel or new_axes(), rows, metric, x, hue, options, bounds, minus)
         for panel, rows in panels
     ]
     return drawn_axes if col else drawn_axes[0]
@@ -206,15 +214,15 @@ def draw_lines(
     x: str,
     hue: str | None,
     options: Mapping[str, Any],
-    paired: bool,
+    bounds: tuple[float, float],
+    minus: str,
 ) -> Axes:
     """Draw the lines of one panel, with a legend that says how many seeds there are."""
-    bounds = column_bounds(METRICS[metric]) if metric in METRICS else UNBOUNDED
     styles: dict[str, Any] = {"color": STYLES[0].colour, "marker": "o"}
     if hue:
         values = sorted(set(table[hue]), key=lambda value: (value != "dense", value))
         # A difference to dense keeps the colours that its arms have beside dense.
-        named = ["dense", *values] if paired else values
+        named = ["dense", *values] if minus else values
         looks = assign_styles(named) if hue == "arm" else sequential_styles(values)
         styles = {
             "hue_order": values,
@@ -225,19 +233,19 @@ def draw_lines(
             "markers": {value: style.marker for value, style in looks.items()},
         }
     student = functools.partial(
-        mean_interval, bounds=difference_bounds(bounds) if paired else bounds
+        mean_interval, bounds=difference_bounds(bounds) if minus else bounds
     )
     if hue not in (None, x) and x != "step" and pd.api.types.is_numeric_dtype(table[x]):
         # Side by side, so that no interval hides another.
         step = 0.012 * np.ptp(table[x])
         shift = table[hue].map({value: step * k for k, value in enumerate(values)})
         table = table.assign(**{x: table[x] + shift - step * (len(values) - 1) / 2})
-    interval = fraction_interval if metric in INDICATORS and not paired else student
+    interval = fraction_interval if metric in INDICATORS and not minus else student
     errors = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"}
     sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **(errors | styles | dict(options)))
     symbol = quantity(metric).short or quantity(metric).symbol
-    ax.set(xlabel=AXIS_LABELS.get(x, x), ylabel=f"{symbol}, minus dense" if paired else symbol)
-    if paired:
+    ax.set(xlabel=AXIS_LABELS.get(x, x), ylabel=f"{symbol}, minus {minus}" if minus else symbol)
+    if minus:
         ax.axhline(0, color="0.6", lw=0.8, zorder=0)
     if legend := ax.get_legend():
         for text in legend.get_texts():
@@ -274,13 +282,13 @@ def encoder_html(trajectory: pd.DataFrame, values: Mapping[str, str], title: str
     return html_table(rows, title)
 
 
-def sweep_html(table: pd.DataFrame, axes: Sequence[str], title: str) -> str:
-    """Return a sweep as a table of HTML: max_alignment against eps_min, of each other setting."""
-    table = add_series_column(table)
+def sweep_html(table: pd.DataFrame, axes: Sequence[str], metric: str, title: str) -> str:
+    """Return a sweep as a table of HTML: a metric against eps_min, of each other setting."""
+    table = add_series_column(table) if "alpha" in table else table.assign(series="")
     others = [name for name in (*axes, "sigma") if table[name].nunique() > 1]
-    rows = [("arm", *others, "max_alignment", "against eps_min", "n")]
+    rows = [("arm" if "alpha" in table else "", *others, metric, "against eps_min", "n")]
     for (series, *values), group in table.groupby(["series", *others], sort=False):
-        means = group.groupby("eps_min")["max_alignment"].mean()
+        means = group.groupby("eps_min")[metric].mean()
         ends = " to ".join(f"{value:.3g}" for value in (means.iloc[0], means.iloc[-1]))
         texts = [html.escape(str(value)) for value in (arm_label(series), *values)]
         rows.append((*texts, ends, sparkline(means), str(group["seed"].nunique())))

@@ -9,12 +9,12 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import pandas as pd
-from torch import Tensor
+from pandera.pandas import Column
 
 from rarefeat.api.arguments import (
     ARGUMENT_SECTIONS,
@@ -22,8 +22,8 @@ from rarefeat.api.arguments import (
     argument_names,
     axis_label,
     build_study,
-    check_int,
     check_keys,
+    check_seeds,
     check_type,
     check_values,
     is_list,
@@ -31,12 +31,13 @@ from rarefeat.api.arguments import (
     to_list,
 )
 from rarefeat.api.entry_points import entry_point
+from rarefeat.api.keys import Keys
 from rarefeat.errors import RarefeatError
 from rarefeat.model.own_code import REGISTERED
-from rarefeat.stages.aggregate import summary_table
+from rarefeat.stages.aggregate import DENSE, summarise
 from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.stages.tables import GRID, METRICS, POINT, TRAJECTORIES
+from rarefeat.stages.tables import ARM, GRID, METRICS, POINT, TRAJECTORIES
 from rarefeat.training.pretraining import group_by_own, pretrain
 from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.cells import Cell
@@ -63,23 +64,37 @@ SESSION_CACHE: dict[str, TrainingRecord] = {}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
-    """The measurements of a sweep, those of the workflow to the last bit.
+    """The measurements of a sweep: those of the workflow to the last bit, or of learners.
 
     Attributes
     ----------
     table : DataFrame
         A row for each point, arm and seed, with the columns of the workflow's table `{study}_grid`,
-        after those of `axes`; docs/reference/tables describes them.
+        after those of `axes`; docs/reference/tables describes them. Of learners, the columns that
+        `sweep_learners` describes.
     trajectories : DataFrame
         A row for each of them, step and metric, with the columns of `{study}_trajectories`.
     axes : tuple of str
         Keys of `train` that were given lists, beside eps_min, sigma, arm, seed and the keys of an
         arm. A mapping or a list among the values stands in its column as a text, `share=0.2`.
+    baseline : dict
+        Columns and their values in the rows that paired differences are to: those of dense, or of
+        the first learner.
+    metrics : dict
+        Columns of `table` that are measured, with their meaning and bounds.
     """
 
     table: pd.DataFrame
     trajectories: pd.DataFrame
     axes: tuple[str, ...] = ()
+    baseline: Mapping[str, Any] = field(default_factory=lambda: dict(zip(ARM, DENSE, strict=True)))
+    metrics: Mapping[str, Column] = field(default_factory=lambda: METRICS)
+
+    @property
+    def settings(self) -> list[str]:
+        """Columns that tell settings apart."""
+        names = dict.fromkeys((*self.axes, *POINT, *ARM))
+        return [name for name in names if name in self.table]
 
     @entry_point
     def summary(self) -> pd.DataFrame:
@@ -89,13 +104,12 @@ class Sweep:
         -------
         DataFrame
             The columns of the workflow's table `{study}_summary`, after those of `axes`: mean,
-            spread, 95 % interval and n, and the difference to dense, paired seed by seed. Intervals
-            are Student's, and exact for the fraction that diverged.
+            spread, 95 % interval and n, and the difference to dense, or to the first learner,
+            paired seed by seed. Intervals are Student's, and exact for fractions of replicas.
         """
-        if not self.axes:
-            return summary_table(self.table)
-        groups = self.table.groupby(list(self.axes), sort=False)
-        return concat_with_axes([(key, summary_table(rows)) for key, rows in groups], self.axes)
+        point = [name for name in self.settings if name not in self.baseline]
+        chosen = tuple(self.baseline.values())
+        return summarise(self.table, point, list(self.baseline), chosen, self.metrics)
 
     @entry_point
     def select(self, **values: Any) -> "Sweep":
@@ -128,14 +142,15 @@ class Sweep:
             table = rows
             if name in trajectories:
                 trajectories = trajectories[trajectories[name] == label]
-        return Sweep(table.reset_index(drop=True), trajectories.reset_index(drop=True), self.axes)
+        rows = (item.reset_index(drop=True) for item in (table, trajectories))
+        return replace(self, **dict(zip(("table", "trajectories"), rows, strict=True)))
 
     @entry_point
     def plot(
         self,
-        metric: str = "max_alignment",
+        metric: str = "",
         x: str = "eps_min",
-        hue: str | None = "arm",
+        hue: str | None = "",
         ax: "Axes | None" = None,
         *,
         col: str | None = None,
@@ -150,13 +165,16 @@ class Sweep:
         Parameters
         ----------
         metric : str
-            A metric of `table`; with x="step" one of `trajectories`.
+            A metric of `table`; with x="step" one of `trajectories`. By default the largest cosine
+            with the rare feature, and of learners R^2 of its readout.
         x, hue, col : str, optional
-            Columns of the axis, of the colours, and of panels side by side.
+            Columns of the axis, of the colours, and of panels side by side. By default colours are
+            arms, or what differs among learners.
         ax : matplotlib Axes, optional
             Axes; those of a new figure by default.
         paired : bool
-            Whether to draw the difference to dense at the same setting and seed.
+            Whether to draw the difference to dense, or to the first learner, at the same setting
+            and seed.
         **options
             Options of `seaborn.lineplot`.
 
@@ -171,24 +189,33 @@ class Sweep:
             difference without dense.
         """
         from rarefeat.api.plots import paired_differences, plot_sweep
+        from rarefeat.stages.aggregate import column_bounds
+        from rarefeat.statistics import UNBOUNDED
 
+        hue = next(iter(self.baseline), None) if hue == "" else hue
         x, hue, col = column_name(x), hue and column_name(hue), col and column_name(col)
         if x == "step":
             metrics = sorted(set(self.trajectories["metric"])) if len(self.trajectories) else []
-            rows = (
-                self.trajectories[self.trajectories["metric"] == metric] if metrics else self.table
-            )
-            table = rows.rename(columns={"value": metric})
+            table = self.trajectories
         else:
-            table, metrics = self.table, [*METRICS]
+            table, metrics = self.table, [*self.metrics]
+        metric = metric or next((name for name in (*MAIN, *metrics) if name in metrics), "")
         if metric not in metrics:
             raise RarefeatError(
                 f"plot: {metric}: no such metric{suggest(metric, metrics)};"
                 f" there are {', '.join(metrics) or 'none'}"
             )
+        if x == "step":
+            table = table[table["metric"] == metric].rename(columns={"value": metric})
+        minus = ""
+        if paired and not self.baseline:
+            raise RarefeatError("plot: paired: needs several learners, and there is one")
         if paired:
-            table = paired_differences(table, metric, self.axes)
-        return plot_sweep(table, metric, x, hue, col, ax, self.axes, options, paired)
+            column, minus = next(iter(self.baseline.items()))
+            keys = [name for name in self.settings if name not in self.baseline]
+            table = paired_differences(table, metric, keys, column, minus)
+        bounds = column_bounds(self.metrics[metric]) if metric in self.metrics else UNBOUNDED
+        return plot_sweep(table, metric, x, hue, col, ax, self.settings, options, bounds, minus)
 
     def __repr__(self) -> str:
         """Return its size in words."""
@@ -199,7 +226,12 @@ class Sweep:
     def _repr_html_(self) -> str:
         from rarefeat.api.plots import sweep_html
 
-        return sweep_html(self.table, self.axes, repr(self))
+        metric = next(name for name in MAIN if name in self.metrics)
+        return sweep_html(self.table, self.axes, metric, repr(self))
+
+
+MAIN = ("r2_rare", "max_alignment")
+"""Metrics that are drawn by default, where there are they."""
 
 
 @entry_point
@@ -207,13 +239,13 @@ def sweep(
     eps_min: float | Sequence[float] = 0.5,
     sigma: float | Sequence[float] = 0.05,
     arm: ArmArgument | Sequence[ArmArgument] = "dense",
-    seed: int | Sequence[int] = range(100, 110),
+    seed: int | Iterable[int] = range(100, 110),
     *,
     study: str = "paper",
     config: Project | None = None,
     cache: str | Path | None = None,
     progress: bool = True,
-    **changes: Any,
+    **changes: Unpack[Keys],
 ) -> Sweep:
     """Train and measure every arm at every point, all seeds at once.
 
@@ -255,44 +287,55 @@ def sweep(
     >>> runs.summary().query(query)["n"].item()
     3
     """
-    caller = "sweep"
-    check_keys(caller, changes, argument_names(sweep))
+    caller, keys = "sweep", dict(changes)
+    check_keys(caller, keys, argument_names(sweep))
     points = {"eps_min": to_list(eps_min), "sigma": to_list(sigma)}
-    arms = to_list(arm)
-    seeds = [check_int(caller, "seed", value) for value in to_list(seed)]
-    arm_axes = {key: to_list(changes[key]) for key in ARGUMENT_SECTIONS["arm"] if key in changes}
-    axes = {key: to_list(value) for key, value in changes.items() if is_axis(key, value)}
-    register_rules(caller, arms, axes.get("bias", [changes.get("bias")]))
-    for name, values in {**points, "arm": arms, "seed": seeds, **arm_axes, **axes}.items():
+    arms, seeds = to_list(arm), check_seeds(caller, seed)
+    arm_axes = {key: to_list(keys[key]) for key in ARGUMENT_SECTIONS["arm"] if key in keys}
+    axes = {
+        key: to_list(value)
+        for key, value in keys.items()
+        if key not in arm_axes and is_axis(key, value)
+    }
+    register_rules(caller, arms, axes.get("bias", [keys.get("bias")]))
+    for name, values in {**points, "arm": arms, **arm_axes, **axes}.items():
         check_values(caller, name, values)
     plans: list[tuple[tuple, SweepPlan]] = []
     labels: dict[str, tuple] = {}
-    for setting in itertools.product(*axes.values()):
-        fixed = changes | dict(zip(axes, setting, strict=True))
+    for label, fixed in settings_of(keys, axes):
         every_arm: dict[str, Arm] = {}
-        for keys in itertools.product(*arm_axes.values()):
-            keyed = fixed | dict(zip(arm_axes, keys, strict=True))
+        for _, keyed in settings_of(fixed, arm_axes):
             chosen = build_study(caller, config, study, points, arms, seeds, keyed)
             every_arm |= {item.label: item for item in chosen.arms}
         chosen = chosen.model_copy(update={"arms": list(every_arm.values())})
-        label = tuple(axis_label(value) for value in setting)
         text = json.dumps(dump_config(chosen))
         if labels.setdefault(text, label) != label:
             pair = " and ".join(", ".join(map(str, names)) for names in (labels[text], label))
             raise RarefeatError(f"{caller}: {', '.join(axes)}: {pair} mean the same")
         plans.append((label, SweepPlan(chosen, seeds, cache)))
+    names = tuple(map(column_name, axes))
+    return Sweep(*run_sweep(plans, names, progress), names)
+
+
+def settings_of(
+    keys: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]
+) -> Iterator[tuple[tuple, dict[str, Any]]]:
+    """Yield every combination of values of some keys: their labels, and all keys with them."""
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        yield tuple(map(axis_label, values)), {**keys, **chosen}
+
+
+def run_sweep(
+    plans: Sequence[tuple[tuple, "SweepPlan"]], names: Sequence[str], progress: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Run plans, each with its values on the axes; return the measurements and trajectories."""
     run_plans([plan for _, plan in plans], progress)
-    names = tuple(column_name(key) for key in axes)
-    grids, trajectories = [], []
-    for label, plan in plans:
-        grid, steps = plan.tables()
-        grids.append((label, grid))
-        if not steps.empty:
-            trajectories.append((label, steps))
-    return Sweep(
+    tables = [(label, plan.tables()) for label, plan in plans]
+    grids, steps = ([(label, pair[i]) for label, pair in tables if len(pair[i])] for i in (0, 1))
+    return (
         concat_with_axes(grids, names),
-        concat_with_axes(trajectories, names) if trajectories else pd.DataFrame(),
-        names,
+        concat_with_axes(steps, names) if steps else pd.DataFrame(),
     )
 
 
@@ -303,18 +346,20 @@ def column_name(key: str) -> str:
 
 def is_axis(key: str, value: Any) -> bool:
     """Return whether a change has several values, and is not one value that is a list."""
-    if key in ARGUMENT_SECTIONS["arm"] or not is_list(value):
-        return False
-    return key != "minority" or any(map(is_list, value))
+    return is_list(value) and (key != "minority" or any(map(is_list, value)))
 
 
 class SweepPlan:
     """The trainings of one study, each with its key in the cache: a folder, or this process."""
 
+    caller = "sweep"
+    divides = False
+    """Whether a training divides the seeds itself."""
+
     def __init__(self, study: Study, seeds: list[int], cache: str | Path | None) -> None:
         self.study, self.seeds = study, seeds
         if cache is not None:
-            check_type("sweep", "cache", cache, str, Path)
+            check_type(self.caller, "cache", cache, str, Path)
         self.cache = None if cache is None else Path(cache)
         self.cells = [Cell(cell.axes, tuple(study.arms)) for cell in study.cells()]
         self.jobs = {arm.label: self.identify(arm) for arm in study.arms}
@@ -392,13 +437,23 @@ class SweepPlan:
                     for number in range(len(points))
                 ]
                 block = [pair for pair in zip(points, arms, strict=True) if pair[1]]
-                step = len(seeds) if own else size
+                step = len(seeds) if own or self.divides else size
                 for first in range(0, len(seeds) if block else 0, step):
                     yield block, seeds[first : first + step]
 
-    def train_and_probe(
-        self, cell: Cell, arms: list[Arm], seeds: list[int], latents: Mapping[str, Tensor]
-    ) -> None:
+    def prepare(self, eps_min: float, seeds: list[int]) -> Any:
+        """Return what the trainings at an eps_min share: the tokens."""
+        return synthesise(self.study.draws, self.study.data, eps_min, seeds)
+
+    def check_unedited(self, arm: Arm) -> None:
+        """Raise RarefeatError if a file of one's own was edited since the plan was made."""
+        if self.identify(arm) != self.jobs[arm.label]:
+            raise RarefeatError(
+                f"{self.caller}: arm: {arm.label}: the file of a rule was edited while it trained;"
+                " run it again"
+            )
+
+    def train_and_probe(self, cell: Cell, arms: list[Arm], seeds: list[int], latents: Any) -> None:
         """Train some arms at a point, probe them, and store the records.
 
         The seeds are one tensor program. RarefeatError if a rule's file was edited meanwhile.
@@ -421,11 +476,7 @@ class SweepPlan:
         axes = {**cell.values, "nsr": sigma**2 * study.data.d1, "simulator": study.simulator}
         rows = probe(*settings, arms, sigma, seeds, dict(latents), results)
         for arm in arms:
-            if self.identify(arm) != self.jobs[arm.label]:
-                raise RarefeatError(
-                    f"sweep: arm: {arm.label}: the file of a rule was edited while it trained; run"
-                    " it again"
-                )
+            self.check_unedited(arm)
         names = (*Arm.model_fields, "seed")
         for arm, seed in itertools.product(arms, seeds):
             values = {**arm.model_dump(), "seed": seed}
@@ -437,17 +488,21 @@ class SweepPlan:
             ]
             self.store(cell, arm, seed, (row, own_steps))
 
-    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def rows(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of the grid and of the trajectories, of which there may be none."""
         rows, steps = [], []
         for cell, arm, seed in itertools.product(self.cells, self.study.arms, self.seeds):
             row, own_steps = cast(TrainingRecord, self.find(cell, arm, seed))
             rows.append(row)
             steps += [cell.values | step for step in own_steps]
-        grid = pd.DataFrame(rows)
+        return pd.DataFrame(rows), pd.DataFrame(steps)
+
+    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the rows, validated."""
+        grid, steps = self.rows()
         grid[list(METRICS)] = grid[list(METRICS)].astype(float)
-        trajectories = validate_sorted(TRAJECTORIES, pd.DataFrame(steps)) if steps else None
-        return validate_sorted(GRID, grid), pd.DataFrame() if trajectories is None else trajectories
+        steps = validate_sorted(TRAJECTORIES, steps) if len(steps) else steps
+        return validate_sorted(GRID, grid), steps
 
 
 def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
@@ -472,10 +527,10 @@ def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
             with progress_display(pass_items):
                 for plan, points, seeds in work:
                     eps_min = cast(float, points[0][0]["eps_min"])
-                    latents = synthesise(plan.study.draws, plan.study.data, eps_min, seeds)
+                    shared = plan.prepare(eps_min, seeds)
                     for cell, arms in points:
                         before = bar.n
-                        plan.train_and_probe(cell, arms, seeds, latents)
+                        plan.train_and_probe(cell, arms, seeds, shared)
                         bar.update(before + plan.study.training.T + 1 - bar.n)
                         n_done += sum(bool(plan.jobs[arm.label]) for arm in arms) * len(seeds)
         except KeyboardInterrupt:

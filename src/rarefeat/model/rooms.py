@@ -63,6 +63,7 @@ class Room:
         self.modules = modules_of(own)
         self.is_of_files = len(self.modules) > 0 and all(":" in name for name in own)
         self.digest, self.n_marks, self.noted = b"", 0, set()
+        self.send: Callable[[Any], None] | None = None
 
     def refusal(self) -> str:
         """Return why own code of files is refused for what it has read; empty if it is not."""
@@ -79,6 +80,8 @@ class Answer(NamedTuple):
     digest: bytes = b""
     error: str = ""
     trace: str = ""
+    told: tuple = ()
+    """What listeners are to be told, before there is an answer."""
 
 
 class Rehearsed(BaseException):
@@ -110,6 +113,19 @@ def mark(*tensors: Any) -> None:
         raise Rehearsed
 
 
+LISTENERS: list[Callable[..., None]] = []
+"""Functions that are told what happens while a training runs."""
+
+
+def tell(*values: Any) -> None:
+    """Tell plain values to the listeners, of a room to those of the process that has started it."""
+    if ROOM and ROOM.send:
+        ROOM.send(Answer(told=values))
+    elif not (ROOM and ROOM.is_rehearsal):
+        for listen in LISTENERS:
+            listen(*values)
+
+
 def aside(checks: Callable[[], Any]) -> None:
     """Make checks of own code where they leave no trace: once, in a room of the rehearsal."""
     if not is_alone():
@@ -131,8 +147,8 @@ def train_alone(
     RarefeatError if own code fails, reads what no hash has, or if a rehearsal of the first seed has
     other numbers.
     """
-    import torch._dynamo  # noqa: F401, which a first optimiser imports, and each room would
-
+    if not CAN_FORK:
+        return list(map(train, seeds))
     seals = seal_all(own)
 
     def make_room(seed: int, is_rehearsal: bool = False) -> Room:
@@ -201,9 +217,8 @@ def seal_all(own: Iterable[str]) -> dict[str, Seal]:
     seals = {}
     for module in modules_of(own):
         place = module, *own_files.search_folders()
-        if not (known := SEALED.get(place)) or not own_files.is_current(
-            known.digests | known.folders
-        ):
+        known = SEALED.get(place)
+        if not known or not own_files.is_current(known.digests | known.folders):
             room = Room([f"{module}:"], lambda name=module: [own_files.make_seal(name)])
             (answer,) = run_rooms([room]) if CAN_FORK else map(settle, occupy(room))
             SEALED[place] = answer.value
@@ -241,8 +256,12 @@ def run_rooms(
                 pid, pipe = fork(rooms[waiting[0]])
                 running[pipe] = pid, waiting.pop(0)
             for pipe in wait([*running]):
-                pid, place = running.pop(pipe)
+                pid, place = running[pipe]
                 found[place] = receive(pipe, rooms[place].own)
+                if found[place].told:
+                    tell(*found.pop(place).told)
+                    continue
+                del running[pipe]
                 end(pid, pipe)
                 yield place
 
@@ -273,6 +292,8 @@ def fork(room: Room) -> tuple[int, Connection]:
         gc.freeze()  # a collection that looked at these objects would copy them
         # What a notebook shows would go by threads that this process has not.
         sys.stdin, sys.stdout, sys.stderr = None, sys.__stdout__, sys.__stderr__
+        if not room.is_rehearsal:
+            room.send = lambda answer: writer.send_bytes(pickle.dumps(answer))
         for answer in occupy(room):
             try:
                 data = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)

@@ -99,7 +99,7 @@ METRICS = {
         nullable=True,
     ),
 }
-INDICATORS = ("diverged",)
+INDICATORS = ("diverged", "learned", "aligned", "learned_untrained", "aligned_untrained")
 """Metrics that are 0 or 1 for each replica: their mean is a fraction."""
 
 INTERVAL = {

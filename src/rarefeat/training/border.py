@@ -92,9 +92,9 @@ def check_tensor(name: str, value: Tensor, *shapes: tuple) -> None:
         raise RarefeatError(f"{name}: must be finite, got NaN or infinity")
 
 
-def check_law(name: str, law: Callable, probability: Float[Tensor, " d"], L: int, d1: int) -> None:
+def check_law(law: partial, probability: Float[Tensor, " d"], L: int, d1: int) -> None:
     """Check a data law on a few samples."""
-    n, d = 64, len(probability)
+    n, d, name = 64, len(probability), f"data_law {law.func.__name__}"
 
     def sample(probability: Tensor) -> list[Tensor]:
         return call(name, law, n, torch.Generator().manual_seed(1), probability)

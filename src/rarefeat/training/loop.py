@@ -296,6 +296,7 @@ class PairSource:
         weights: Float[Tensor, "S m p"] | None = None,
     ):
         device, generators = training.device, partial(make_generators, namespace, seeds)
+        self.seeds = seeds
         simulator = make_simulator(kind, namespace, data.d, data.d1, training.m, seeds)
         self.simulator = to_device(simulator, device)
         pairs = PairSampler(data.views, self.simulator, kind, namespace, seeds)

@@ -5,18 +5,10 @@ that the draws are torch's up to rounding and the generator ends where torch wou
 version of torch that draws otherwise fails tests/model/test_native_step.py. The `_fill` functions
 take the twister's 624 words s, which they change, how many of them are used up, and the array to
 fill; they return how many words are used up then. The module also says how and where numba compiles
-(`KERNEL_OPTIONS`, `FORMULA_OPTIONS`, `cache_folder`).
+(`KERNEL_OPTIONS`, `FORMULA_OPTIONS`).
 """
 
-import contextlib
-import hashlib
 import math
-import os
-import sys
-import tempfile
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import numba
 import numpy as np
@@ -30,35 +22,7 @@ from torch import Tensor
 from rarefeat.errors import RarefeatError
 from rarefeat.model.randomness import standard_gamma
 from rarefeat.model.simulators import JITTERS, SMALLEST
-
-COMPILED_BY = (
-    "NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE", "NUMBA_ENABLE_AVX",
-    "NUMBA_DISABLE_INTEL_SVML", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_BOUNDSCHECK",
-)  # fmt: skip
-"""Variables by which numba compiles other code; its own index knows two of them."""
-USER_FOLDER = numba.config.CACHE_DIR
-"""Folder for compiled code that the user has set."""
-
-
-def cache_folder() -> str:
-    """Return a folder of this user for compiled code.
-
-    It is in NUMBA_CACHE_DIR, in the environment, or temporary, and named by the code and by
-    variables: numba does not see that a function of another file has changed.
-    """
-    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("native_*.py"))]
-    options = sorted(f"{key}={text}" for key, text in os.environ.items() if key in COMPILED_BY)
-    constants = repr((JITTERS, SMALLEST, *options)).encode()
-    digest = hashlib.sha256(b"".join([*sources, constants])).hexdigest()[:12]
-    for parent in filter(None, (USER_FOLDER, sys.prefix, tempfile.gettempdir())):
-        folder = Path(parent, f"rarefeat-native-{digest}-{os.getuid()}")
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700, parents=parent == USER_FOLDER, exist_ok=True)
-            # What lies there is run, so nobody else may have put it there.
-            if folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK):
-                return str(folder)
-    return tempfile.mkdtemp(prefix="rarefeat-native-")
-
+from rarefeat.training.native_cache import cache_folder
 
 if numba.config.DISABLE_JIT:
     raise RarefeatError(
@@ -66,7 +30,6 @@ if numba.config.DISABLE_JIT:
         " training.kernel: torch"
     )
 numba.config.CACHE_DIR = cache_folder()
-IMPORT_START = time.perf_counter()
 # Sums may be taken in another order, but an infinity and a NaN stay what they are.
 KERNEL_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "error_model": "numpy", "cache": True}
 FORMULA_OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
@@ -286,11 +249,3 @@ def draw_streams(
             rejected = flat[i] == 0
             flat[i, rejected] = standard_gamma(shape[rejected], generator).mul_(2).sqrt_()
     return done.tolist()
-
-
-def report_compilation(*functions: Callable) -> None:
-    """Tell on the terminal how long the functions took to compile, if they were not cached."""
-    if any(function.stats.cache_misses for function in functions):
-        seconds = time.perf_counter() - IMPORT_START
-        place = numba.config.CACHE_DIR
-        print(f"native step: compiled in {seconds:.0f} s, kept in {place}", file=sys.stderr)

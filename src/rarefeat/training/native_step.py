@@ -29,8 +29,6 @@ from rarefeat.training.native_numerics import (
     KERNEL_OPTIONS,
     draw_streams,
     exponential,
-    fill_streams,
-    report_compilation,
     robust_factor,
 )
 from rarefeat.training.step import (
@@ -235,9 +233,6 @@ def descend(
         out[i, :, d:] = 0
         out[i, :, d : d + m] = F
     return True
-
-
-report_compilation(fill_streams, attend, descend)
 
 
 def widen(x: Float[Tensor, "S ... m"]) -> Float[Tensor, "S ... M"]:

@@ -19,12 +19,13 @@ from rarefeat.model.device import any_or_gpu
 from rarefeat.model.neurons import alignment_metrics, minority_overlap
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.model.rooms import mark
+from rarefeat.model.rooms import LISTENERS, mark
 from rarefeat.model.sparse_coding import aggregated_sign
 from rarefeat.training.border import own_rules, train_apart
 from rarefeat.training.loop import Change, PairSource, View, train
 from rarefeat.training.step import TrainState, batch_loss, replicas_per_batch
 from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.run.cli_helpers import report_losses
 
 MOMENT_WINDOW_STEPS = 100
 """Window of the running means that a rule may read (steps)."""
@@ -107,9 +108,13 @@ class Trajectories:
         """Record metrics and neurons; at T, the encoders."""
         context, state = view.context, view.state
         step = self.step = context.step
-        if step not in self.recorded_steps:
+        is_recorded = step in self.recorded_steps
+        if not is_recorded and not LISTENERS:
             return
         loss = batch_loss(view.dense, self.config)
+        report_losses(step, self.source.seeds, loss, is_recorded)
+        if not is_recorded:
+            return
         floor = infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
         shared = recorded_metrics(context, loss, floor)
         neurons = [self.neurons(state)] if self.config.history else []
@@ -166,6 +171,26 @@ def overlap_metric(
     return {"mask_minority_overlap": minority_overlap(*arguments)}
 
 
+def train_arms(
+    namespace: str,
+    kind: Literal["direct", "reduced"],
+    data: Data,
+    training: Training,
+    arms: list[Arm],
+    sigma: float,
+    seeds: list[int],
+    latents: Int[Tensor, "S N 2 L d"],
+    label: str,
+    weights: Float[Tensor, "S m p"] | None = None,
+) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, Metrics]]]:
+    """Train arms of some seeds together; return encoders, and metrics by step and arm."""
+    source = PairSource(namespace, kind, data, training, sigma, seeds, latents, weights)
+    recorder = Trajectories(source, data, training, [arm.label for arm in arms])
+    ways = [PruningArm(arm, namespace, seeds) for arm in arms]
+    train(source, training, ways, recorder, training.bias.T1, MOMENT_WINDOW_STEPS, label=label)
+    return recorder.encoders, recorder.metrics
+
+
 def pretrain(
     namespace: str,
     kind: Literal["direct", "reduced"],
@@ -196,21 +221,19 @@ def pretrain(
         def run(some: list[int], training: Training, arms: list[Arm] = some_arms) -> tuple:
             rows = [seeds.index(seed) for seed in some]
             start = None if weights is None else weights[rows]
-            source = PairSource(namespace, kind, data, training, sigma, some, latents[rows], start)
-            recorder = Trajectories(source, data, training, [arm.label for arm in arms])
-            ways = [PruningArm(arm, namespace, some) for arm in arms]
-            end, window = training.bias.T1, MOMENT_WINDOW_STEPS
-            train(source, training, ways, recorder, end, window, label=label)
+            trained, metrics = train_arms(
+                namespace, kind, data, training, arms, sigma, some, latents[rows], label, start
+            )
             steps = [
                 {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": value}
-                for step, metrics in recorder.metrics.items()
+                for step, of_arm in metrics.items()
                 for arm in arms
-                for name, values in metrics[arm.label].items()
+                for name, values in of_arm[arm.label].items()
                 for seed, value in zip(some, values.double().tolist(), strict=True)
             ]
             return {
                 arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
-                for arm, encoder in recorder.encoders.items()
+                for arm, encoder in trained.items()
             }, steps
 
         parts = train_apart(run, namespace, seeds, training, own, size, label)

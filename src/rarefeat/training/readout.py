@@ -6,6 +6,7 @@ itself draws the test set, too, with equal probabilities.
 Axes: S replicas, n samples, m outputs, d features.
 """
 
+import importlib
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,8 +18,10 @@ from torch import Tensor, nn
 
 from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
+from rarefeat.model.own_code import OwnCallable
 from rarefeat.model.randomness import generator
 from rarefeat.training.border import own_rules, train_apart
+from rarefeat.training.choices import choice_name
 from rarefeat.training.data_laws import paper
 from rarefeat.training.learners import (
     KINDS,
@@ -70,7 +73,8 @@ def learn(
     `check` sees what each part takes of the config, and an encoder. With `with_untrained` the rows
     have `r2_untrained` and `cosine_untrained`, too.
     """
-    own = own_parts(learner) + own_rules(arm, training)
+    if own := own_parts(learner) + own_rules(arm, training):
+        importlib.import_module("torch._dynamo")  # as a first optimiser, and so each room, would
 
     def run(seeds: list[int], training: Training) -> Measured:
         settings = learner, data, training
@@ -92,7 +96,9 @@ def learn(
         if with_untrained:
             for row, before in zip(rows, measure(untrained()), strict=True):
                 row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
-        return Measured(result._replace(module=None) if own else result, rows, filled)
+        is_own = choice_name(learner.encoder) in own
+        module = None if is_own else result.module.to("meta")
+        return Measured(result._replace(module=module), rows, filled)
 
     parts = train_apart(run, namespace, seeds, training, own, size, label)
     module, _, neurons, *_ = parts[0].learners
@@ -129,7 +135,7 @@ def test_pairs(source: DataLawSource, n: int) -> Pairs:
     """
     L, probability = source.data.L, source.probability()
     # Tokens are known once they are drawn; no law that is built in draws them.
-    for law in ([source.law] if source.is_own else []) + [partial(paper, L=L)]:
+    for law in ([source.law] * isinstance(source.law.func, OwnCallable)) + [partial(paper, L=L)]:
         streams = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
         pairs = draw_pairs(law, n, probability, L, streams)
         if pairs.are_tokens:

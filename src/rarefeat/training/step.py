@@ -28,6 +28,7 @@ from rarefeat.model.encoder import QueryKey, attend, attention_gradient, embed, 
 from rarefeat.model.neurons import feature_share
 from rarefeat.model.randomness import Generators
 from rarefeat.model.simulators import ReducedSimulator, Simulator
+from rarefeat.training.native_cache import compile_once
 
 MAX_NORM = 1e12
 """Largest norm of a neuron: far above any meaningful one, and its similarities fit into float32."""
@@ -273,7 +274,8 @@ def make_kernel(
         and simulator.nu >= simulator.m
     ):
         # numba takes a third of a second to import.
-        from rarefeat.training.native_step import make_native_kernel
+        with compile_once():
+            from rarefeat.training.native_step import make_native_kernel
 
         return make_native_kernel(simulator, scale)
 

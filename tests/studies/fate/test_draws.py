@@ -14,7 +14,6 @@ from rarefeat.studies.fate.draws import (
     plant_ties,
     redraw_signs,
     redraw_tokens,
-    remove_rare,
     sign_ties,
 )
 
@@ -66,14 +65,6 @@ def test_plant_ties_plants_those_of_a_sample():
     assert sign_ties(fresh).abs().max() < 0.12
 
 
-def test_remove_rare_leaves_all_else():
-    pairs = draw(50)
-    removed = remove_rare(pairs, torch.tensor([3, 7]))
-    assert not removed[[3, 7], ..., -1].any()
-    removed[[3, 7], ..., -1] = pairs[[3, 7], ..., -1]
-    assert (removed == pairs).all()
-
-
 @pytest.mark.parametrize(
     ("latents", "comes_back", "varies"),
     [
@@ -95,12 +86,6 @@ def test_sample_visits_pairs_again(latents, comes_back, varies):
     sample = Sample(settings(latents), 1)
     first, second = (sample.visit(sample.pairs, sample.visits) for _ in range(2))
     assert bool((first != second).any()) == varies
-
-
-def test_replacement_leaves_pairs_of_an_epoch_out():
-    sample = Sample(settings("replacement"), 1)
-    drawn = torch.cat([sample.next_pairs() for _ in range(256 // REUSE.training.K)]).flatten(1)
-    assert len(drawn.unique(dim=0)) < len(sample.pairs.flatten(1).unique(dim=0))
 
 
 def test_antithetic_pairs_have_no_chance_correlation():

@@ -8,7 +8,7 @@ from rarefeat.model.randomness import generator
 from rarefeat.model.simulators import make_simulator
 from rarefeat.studies.fate.draws import CellSettings, Sample
 from rarefeat.studies.fate.growth import NeuronGrowth, gate, measure_growth
-from rarefeat.studies.fate.measure import train_until_learned
+from rarefeat.studies.fate.measure import Course, train_until_learned
 from rarefeat.training.step import Kernel, TrainState, make_kernel
 
 REUSE = of_size("quick").sections["fate"].studies["reuse"]
@@ -102,7 +102,7 @@ def test_top_pairs_are_those_with_the_largest_pull():
     assert growth.concentration(5) == 1.0
 
 
-@pytest.mark.parametrize("latents", ["without_top_5", "without_random_5"])
+@pytest.mark.parametrize("latents", ["without_top_5", "without_other_5"])
 def test_removal_changes_what_follows_alone(latents):
     """Until the step `looked` a replica is that of pairs as drawn; afterwards it is not."""
     rows = {}
@@ -110,7 +110,7 @@ def test_removal_changes_what_follows_alone(latents):
         training = TRAINING.model_copy(update={"T": 40})
         cell = SETTINGS._replace(latents=name, training=training, sigma=0.05)
         regime = {"share": 0.2, "lambda": 0.02}
-        (rows[name],) = train_until_learned(cell, [regime], 20, 20, 20, [1])
+        (rows[name],) = train_until_learned(cell, [regime], Course(20, 20, 20, 2), [1])
     assert rows[latents]["excess"] == rows["plain"]["excess"]
     assert rows[latents]["count"] < rows["plain"]["count"]
     assert rows[latents]["cosine"] != rows["plain"]["cosine"]

@@ -6,12 +6,15 @@ import pandas as pd
 import pytest
 
 from rarefeat.studies.imbalance import GATE
+from rarefeat.studies.imbalance.claims import FIGURES
 from rarefeat.studies.imbalance.doc_tables import (
     DEVICE_METRICS,
+    METRICS,
     compare_attention,
     compare_changes,
     compare_devices,
     fates,
+    page_trends,
 )
 
 
@@ -51,6 +54,21 @@ def test_trained_attention_is_beside_fixed_and_beside_decay():
     changes = rows.set_index(["beside", "way"])["paired_difference"]
     assert changes["fixed"].to_dict() == pytest.approx({k: v - 0.6 for k, v in cosines.items()})
     assert changes["decayed"].to_dict() == pytest.approx({"decayed": 0, "trained": -0.1})
+
+
+def test_trends_are_rank_correlations_by_seed():
+    """One seed rises, one falls, and one does not change."""
+    eps = [0.1, 0.5, 1.0]
+    curves = {0: [1, 2, 3], 1: [3, 2, 1], 2: [2, 2, 2], 3: [1, 3, 5]}
+    rows = [
+        {"eps_min": e, "sigma": 0.05, "arm": "dense", "seed": seed} | dict.fromkeys(METRICS, value)
+        for seed, values in curves.items()
+        for e, value in zip(eps, values, strict=True)
+    ]
+    table = page_trends(*[pd.DataFrame(rows)] * 3)
+    assert len(table) == len(FIGURES)
+    assert table["trend"].tolist() == pytest.approx([0.25] * len(FIGURES))
+    assert table.loc[0, ["n", "lowest", "at_highest"]].tolist() == [4, 0.1, 2.75]
 
 
 def test_devices_are_compared_seed_by_seed():

@@ -1,13 +1,12 @@
 """Late learning: is a rare feature that is not learned at once learned later, and why?
 
 Every point of a grid, or of drawn regimes, is trained densely until it has learned the feature
-(measure.py, on the pairs of draws.py). A row has when that was, and the growth terms at the step
-`looked` (growth.py). learning_times.py has the linear model that predicts late learning from them,
-and the tables of outcomes; theorem.py the quantities of docs/method/fate.md.
+(measure.py, on the pairs of draws.py, with what push.py does to a step). A row has when that was,
+and the growth terms at the step `looked` (growth.py). learning_times.py has the tables of outcomes;
+theorem.py the quantities of docs/method/fate.md.
 """
 
 import itertools
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal
 
@@ -17,7 +16,6 @@ from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column,
 from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.model import Data, Training, Views
 from rarefeat.workflow.config.names import Name
-from rarefeat.workflow.config.ranges import Range, latin_hypercube
 from rarefeat.workflow.config.section import Section
 from rarefeat.workflow.config.seeds import SeedSettings
 from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS
@@ -44,13 +42,21 @@ WAYS = {
     "antithetic": "each pair twice, the second time with the rare feature's sign flipped",
     "apart": "no other feature is active where the rare one is",
     "without_top_5": "at `looked` the 5 pairs that pull a neuron most lose the rare feature",
-    "without_random_5": "at `looked` 5 random pairs that hold it lose it",
+    "without_other_5": "at `looked` 5 random pairs that hold it beside another feature lose it",
     "without_top_15": "the 15 pairs that pull most lose it",
-    "without_random_15": "15 random pairs lose it",
+    "without_other_15": "15 random pairs that hold it beside another feature lose it",
 }
 """Ways of drawing the training pairs."""
 FRESH = ("plain", "antithetic", "apart")
 """Those that fresh pairs, N = 0, can have."""
+PUSHES = {
+    "neuron": "every neuron has a push towards the rare feature of its own",
+    "feature": "neurons with the same largest feature have one push, with the sign of that feature",
+    "direction": "every neuron has a push in a random direction of the span of all features",
+    "leak": "every neuron has a leak of its own, while its gate is closed for the feature",
+    "none": "the push of each batch is taken out: the mean of the change and of its mirror image",
+}
+"""What is done to the growth of the rare feature from stage 2 on."""
 POSITIVE = {"ge": 1}
 AXES = {
     "latents": column(
@@ -68,41 +74,30 @@ TRAINED_TOGETHER = ("share", "lambda")
 """Axes that tokens do not depend on: their values share the tokens of one cell."""
 
 
-class LatinHypercube(Section):
-    """A Latin hypercube of regimes: one uniform draw of each axis in each stratum."""
+class Push(Section):
+    """A change of the growth of the rare feature, the same at every step from stage 2 on."""
 
-    regimes: int = Field(ge=1, description="number of regimes")
-    seed: int = Field(ge=0, description="seed of the hypercube")
-    ranges: dict[Literal["N", "share", "lambda", "eps_min"], Range] = Field(
-        min_length=1, description="by axis"
+    by: Literal[*PUSHES] = Field(
+        description="; ".join(f"{name}: {meaning}" for name, meaning in PUSHES.items())
     )
-
-    def values(self) -> list[dict[str, Any]]:
-        """Return the values of every regime by axis, to three digits, and N to an integer."""
-        columns = latin_hypercube("fate/hypercube", self.seed, self.regimes, self.ranges)
-        return [
-            {
-                name: round(value) if name == "N" else float(f"{value:.3g}")
-                for name, value in zip(columns, row, strict=True)
-            }
-            for row in zip(*columns.values(), strict=True)
-        ]
+    size: float = Field(
+        default=0.0,
+        ge=0,
+        description="its root mean square, a normal number for each neuron or feature"
+        " (1 / (eta steps))",
+    )
+    until: int | None = Field(default=None, ge=1, description="first step without it; null: T")
 
 
 class LearningStudy(grid_section(AXES), SeedSettings):
-    """Dense trainings at every point of a grid, or of drawn regimes.
+    """Dense trainings at every point of a grid.
 
     The simulator is `reduced` and the bias rule `follow`.
     """
 
-    role: Literal["point", "fit", "test"] = Field(
-        default="point", description="the models are fitted on `fit`, and tested on `test`"
-    )
     data: Data
     training: Training
-    hypercube: LatinHypercube | None = Field(
-        default=None, alias="drawn", description="regimes drawn on these axes, instead of a grid"
-    )
+    push: Push | None = Field(default=None, description="what is added to a step; null: nothing")
     every: int = Field(ge=1, description="steps between two evaluations of the rare feature")
     hold: int = Field(
         ge=0,
@@ -113,6 +108,10 @@ class LearningStudy(grid_section(AXES), SeedSettings):
         ge=1,
         description="step at which the growth terms are measured on the whole sample; a feature"
         " that is learned after it is learned late",
+    )
+    passes: int = Field(ge=2, description="passes over the sample that growth terms are means of")
+    again: int | None = Field(
+        default=None, ge=1, description="step at which they are measured once more; null: never"
     )
 
     @model_validator(mode="after")
@@ -140,23 +139,19 @@ class LearningStudy(grid_section(AXES), SeedSettings):
         alone = all(len(getattr(self, name)) == 1 for name in TRAINED_TOGETHER)
         if not alone and any(name.startswith("without_") for name in self.latents):
             raise ValueError("latents: without_... needs one share and one lambda")
-        if self.looked % self.every or self.looked > training.T:
-            raise ValueError(
-                f"looked must be a multiple of every = {self.every} up to T = {training.T},"
-                f" got {self.looked}"
-            )
+        for name in ("looked", "again"):
+            step = getattr(self, name)
+            if step and (step % self.every or step > training.T):
+                raise ValueError(
+                    f"{name} must be a multiple of every = {self.every} up to T = {training.T},"
+                    f" got {step}"
+                )
         return self
 
     def points(self) -> list[Cell]:
-        """Return the points of the grid, or those of the drawn regimes."""
-        axes = {name: sorted(getattr(self, name)) for name in AXES}
-        regimes = self.hypercube.values() if self.hypercube else [{}]
-        grids = [axes | {name: [value] for name, value in drawn.items()} for drawn in regimes]
-        return [
-            cell(**dict(zip(AXES, values, strict=True)))
-            for grid in grids
-            for values in itertools.product(*grid.values())
-        ]
+        """Return the points of the grid."""
+        values = itertools.product(*(sorted(getattr(self, name)) for name in AXES))
+        return [cell(**dict(zip(AXES, point, strict=True))) for point in values]
 
     def cells(self) -> list[Cell]:
         """Return the cells: points without the axes that tokens do not depend on."""
@@ -173,10 +168,6 @@ class LateLearning(Section):
     """The section `fate`: studies of late learning by name."""
 
     studies: dict[Name, LearningStudy] = Field(min_length=1, description="by name")
-
-    def studies_with_role(self, *roles: str) -> dict[str, LearningStudy]:
-        """Return the studies that have one of some roles."""
-        return {name: study for name, study in self.studies.items() if study.role in roles}
 
 
 maybe = partial(column, missing=True)
@@ -203,10 +194,24 @@ GROWTH = {
     ),
 }
 """Growth of the rare feature at the step `looked`; A_i, k_i and g_i are those of growth.py."""
+AGAIN = {
+    "kick_other": rate("kick_size by the pairs of another seed, in the same neurons", SIZE),
+    "kick_kept": maybe("correlation of k_i / ||w_i|| at `looked` and at `again`, closed neurons"),
+    "kick_excess": maybe("correlation of |k_i| / ||w_i|| and A_i - g_i at `looked`"),
+    "own_growth_change": rate("root mean square of the change of g_i since then", SIZE),
+    "own_growth_off": rate("that of g_i - lambda at `again`", SIZE),
+}
+"""What the theorem assumes of k_i and g_i, of neurons closed for the feature; null without
+`again`, or with fewer than three such neurons."""
 LOOKED = {"cosine_looked": maybe("largest |cos| to the rare feature at the step `looked`", SHARE)}
 LAST = {
     "cosine": maybe("largest |cos| to the rare feature at the last step", SHARE),
+    "others": column("mean over the other features of the largest |cos| to each, then", SHARE),
     "count": maybe("training pairs with the rare feature; null for fresh pairs", unit="pairs"),
+}
+PUSH = {
+    "push": column("what is done to the growth of the rare feature; empty: nothing", kind=str),
+    "push_size": column("root mean square of what is added", SIZE, "1 / (eta steps)"),
 }
 OPENED = {
     "opened_trained": maybe(
@@ -230,8 +235,10 @@ FATE = TableColumns(
         "T1": when("step that ended stage 1; -1 for none"),
         **LOOKED,
         **GROWTH,
+        **AGAIN,
         **LAST,
         **OPENED,
+        **PUSH,
         "diverged": column("1 where a step was not taken", SHARE, ""),
     },
     (*CELL, "seed"),
@@ -263,31 +270,23 @@ FATE_POINTS = TableColumns(
         "late": replicas("replicas that learned it after that, by T", SIZE),
         "pure": replicas("replicas that have learned it and had a cosine above 0.9 by T", SIZE),
         **{name: item._replace(kind=float, missing=True) for name, item in GROWTH.items()},
-        "border": maybe("limit of the cosine over that of the gate; infinite: leak above decay"),
         **LOOKED,
+        **AGAIN,
         **LAST,
+        **PUSH,
+        "neurons": column("neurons of a replica", POSITIVE, "", kind=int),
+        "features": column("features beside the rare one", POSITIVE, "", kind=int),
+        "threshold": rate(
+            "push of which half of the runs have a larger one in some neuron if it lets the"
+            " feature in, by the theorem, with the leak of fresh pairs in the same setting",
+            SIZE,
+        ),
+        "critical_N": maybe("N below which pairs have such a push; infinite: any", unit="pairs"),
         "step_quarter": when("step by which a quarter of them has learned it; null for never"),
         "step_half": when("step by which half of them has"),
         **OPENED,
     },
     tuple(KEYS),
-)
-FATE_TIMES = TableColumns(
-    "fate_times",
-    "a row per (study, cell, seed) of the regimes of the fit and of the test: when it learned, and"
-    " what the linear model predicts from the state at `looked`",
-    {
-        **KEYS,
-        "seed": SEED,
-        "T": step("training steps"),
-        "learned_at": LEARNED_AT,
-        "at_once": column("1 where that is by `looked`; the model does not apply", SHARE, ""),
-        "reach": maybe("log of the limit of the cosine over that of the gate, as `border`"),
-        "predicted": when("median time by the model; null for never"),
-        "probability": maybe("probability of having learned by T, by the model", SHARE),
-        "gate_alone": maybe("that by a regression on eps_min, lambda, share and log N", SHARE),
-    },
-    (*KEYS, "seed"),
 )
 FIGURES = {
     "fate_over_time": Figure(
@@ -296,6 +295,14 @@ FIGURES = {
         " training step, with exact 95 % intervals. By the number of training pairs that come back,"
         " at 0.2 times the frequency of the other features and a weight decay of 0.02. Compare how"
         " many replicas learn late.",
+    ),
+    "fate_push": Figure(
+        ("fate_points",),
+        "Fraction of replicas that have learned the rare feature by the last step, with exact 95 %"
+        " intervals, against the push on a neuron over the one for which the theorem says a half:"
+        " fresh pairs with a constant push from stage 2 on, and pairs that come back with their"
+        " own. Lines: the theorem, nothing fitted, for as many independent pushes as there are neurons,"
+        " or other features. Band: fresh pairs without a push.",
     ),
     "fate_conditions": Figure(
         ("fate_points",),
@@ -311,32 +318,23 @@ PACKAGE = "studies.fate"
 MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", LearningStudy, ("probes.parquet",))
 
 
-def tables_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the tables of some studies."""
-    return tuple(f"{name}_fate" for name in names)
-
-
 def build_outputs(section: LateLearning) -> StudyOutputs:
-    """Return the tables of the studies, of learning outcomes and of the models; figures, a page."""
+    """Return the tables of the studies, and of learning outcomes; figures, a page."""
     schema = f"{PACKAGE}:{{}}.schema".format
     tables = {
         f"{name}_fate": collected_table(schema("FATE"), MEASURE, "probes", name, study)
         for name, study in section.studies.items()
     }
-    points, modelled = section.studies_with_role("point"), section.studies_with_role("fit", "test")
-    sources = {"fate_shares": points, "fate_points": points}
-    sources |= {"fate_times": modelled} if modelled else {}
-    for name, studies in sources.items():
-        function, sections = f"{PACKAGE}.learning_times:{name}", {"courses": studies}
-        tables[name] = Table(schema(name.upper()), function, sections, tables=tables_of(studies))
+    sources, courses = tuple(tables), {"courses": section.studies}
+    for name in ("fate_shares", "fate_points"):
+        function = f"{PACKAGE}.learning_times:{name}"
+        tables[name] = Table(schema(name.upper()), function, courses, tables=sources)
     return StudyOutputs(tables, FIGURES, {"fate": PAGE})
 
 
 def claim_inputs(section: LateLearning) -> ClaimInputs:
     """Return the tables that the claims on late learning are measured on."""
-    tables = tables_of(section.studies_with_role("point"))
-    tables += ("fate_times",) if section.studies_with_role("fit", "test") else ()
-    return ClaimInputs(tables, {"fate": section})
+    return ClaimInputs(tuple(f"{name}_fate" for name in section.studies), {"fate": section})
 
 
 # A plain `snakemake` makes it once its full run has been made.

@@ -1,42 +1,15 @@
 """Published tables of late learning, from which docs/studies/fate.md is filled in."""
 
-import numpy as np
 import pandas as pd
 
 from rarefeat.claims.estimate import estimate_mean
 from rarefeat.claims.verdict import PAIRED, confidence_bounds
 from rarefeat.studies.fate import AXES, GROWTH
-from rarefeat.studies.fate.claims import doublings_later, learned_by_seed, log_loss
+from rarefeat.studies.fate.claims import doublings_later, learned_by_seed
 from rarefeat.studies.fate.learning_times import learned_counts, points_of, share_interval
 
 COUNTED_STEPS = 500, 2000, 8000, 32_000
 """Steps by which learned replicas are counted, at points that are trained for longer."""
-
-
-def summarise_times(table: pd.DataFrame) -> pd.DataFrame:
-    """Summarise how well the linear model and a regression predict late learning and its time.
-
-    A row for each study, the one of the fit and the one of the test, from `fate_times`; replicas
-    that learned at once are left out.
-    """
-    rows = []
-    for study, group in table[table["at_once"] == 0].groupby("study"):
-        learned = group["learned_at"].notna()
-        ratio = np.abs(np.log2(group["predicted"] / group["learned_at"]))
-        rows.append(
-            {
-                "study": study,
-                "regimes": len(group[list(AXES)].drop_duplicates()),
-                "replicas": len(group),
-                "late": int(learned.sum()),
-                "expected": group["probability"].sum(),
-                "log_loss": log_loss(group["probability"], learned).mean(),
-                "log_loss_of_regime": log_loss(group["gate_alone"], learned).mean(),
-                "doublings_off": ratio.median(),
-                "never_predicted": int((group["predicted"].isna() & learned).sum()),
-            }
-        )
-    return pd.DataFrame(rows)
 
 
 def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
@@ -62,7 +35,7 @@ def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
         }
         others = {"reuse": ("plain", N), "fresh": ("plain", 0)}
         if latents.startswith("without_top"):
-            others["random"] = latents.replace("top", "random"), N
+            others["random"] = latents.replace("top", "other"), N
         for name, key in others.items():
             if key in cells and key != (latents, N):
                 gain = learned_by_seed(cell) - learned_by_seed(cells[key])
@@ -71,12 +44,6 @@ def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
             row |= interval("delay", doublings_later(cell, cells[others["random"]]), "number")
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def compare_removals(mechanism: pd.DataFrame, removal: pd.DataFrame) -> pd.DataFrame:
-    """Compare removals of pairs, as `compare_draws` does; ways of drawing have no row."""
-    table = compare_draws(mechanism, removal)
-    return table[table["latents"].str.startswith("without_")]
 
 
 def interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
@@ -117,9 +84,8 @@ def count_longer(table: pd.DataFrame) -> pd.DataFrame:
 
 TABLES = {
     "fate_mechanism": (("mechanism_fate", "mechanism_fresh_fate"), compare_draws),
-    "fate_removal": (("mechanism_fate", "removal_fate"), compare_removals),
+    "fate_removal": (("reused_fate", "removal_fate"), compare_draws),
     "fate_shares": (("fate_shares",), select_stairs),
     "fate_points": (("fate_points",), pd.DataFrame.copy),
-    "fate_law": (("fate_times",), summarise_times),
     "fate_longer": (("long_fate",), count_longer),
 }

@@ -58,8 +58,8 @@ class CellSettings(NamedTuple):
 
     @property
     def removal(self) -> tuple[str, int] | None:
-        """Which pairs lose the rare feature at the step `looked`, top or random, and how many."""
-        match = re.fullmatch(r"without_(top|random)_(\d+)", self.latents)
+        """Which pairs lose the rare feature at the step `looked`, top or other, and how many."""
+        match = re.fullmatch(r"without_(top|other)_(\d+)", self.latents)
         return (match[1], int(match[2])) if match else None
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from rarefeat.figures.labels import EPS, STEP, n_of
 from rarefeat.figures.panels import label_ends, panels, plot_lines, plot_points
-from rarefeat.figures.style import GREY, RARE, SeriesStyle, sequential_styles
+from rarefeat.figures.style import GREY, RARE, SeriesStyle, assign_styles, sequential_styles
 from rarefeat.studies.fate.learning_times import share_interval
+from rarefeat.studies.fate.theorem import largest_normal, share_learned
 
 PAIRS = 8192
 """Number of training pairs of the controls."""
@@ -19,19 +21,17 @@ CONTROLS = {
     "apart": "rare feature\nwithout others",
     "noiseless": "no noise",
 }
-DRAWS = {
-    "plain": "pairs as drawn",
-    "replacement": "visited with replacement",
-    "new_signs": "sign new at each visit",
-    "new_tokens": "tokens new at each visit",
-    "planted_ties": "fresh pairs with ties of sign",
-    "without_random_5": "5 random pairs without it",
-    "without_top_5": "5 top pairs without it",
-    "without_random_15": "15 random pairs without it",
-    "without_top_15": "15 top pairs without it",
+PUSHED = {
+    "neuron": "fresh pairs, a push for each neuron",
+    "feature": "fresh pairs, a push for each feature",
+    "": "reused pairs, their own push",
 }
-"""Labels of ways of drawing, in the order of the figure."""
+"""What pushes, in the order of the legend of the figure of the push."""
 LOOK = {"": SeriesStyle(RARE, "o")}
+REUSED = "fresh", "reused", "reuse", "rarest"
+"""Studies of pairs as drawn on the axis of the push."""
+DOSES = 0.1, 10
+"""Range of pushes of the figure, in units of the threshold."""
 LATE = 0.02
 """Weight decay at which most features are learned late; that of the panels with a single decay."""
 
@@ -110,30 +110,39 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def fate_draws(table: pd.DataFrame) -> Figure:
-    """Draw the fraction of learned replicas by what comes back of a sample, from `fate_mechanism`.
-
-    Each way of drawing and number of training pairs has a row, and fresh pairs are a band.
-    """
-    rows = table[table["N"] > 0].assign(
-        mean=table["learned"] / table["n"], series="", place=table["latents"].map(DRAWS)
-    )
-    if rows["N"].nunique() > 1:
-        rows["place"] += rows["N"].map(", {:,}".format)
-    order = [name for way in DRAWS.values() for name in rows["place"].unique() if way in name]
-    figure, ((ax,),) = panels(height=0.26 * len(order) + 0.8)
-    plot_points(ax, rows, "share", "place", LOOK, order=order, horizontal=True)
-    for row in table[table["N"] == 0].itertuples():
-        ax.axvspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0, zorder=0)
-        ax.axvline(row.learned / row.n, color=GREY, lw=0.7, zorder=0)
-        ax.text(row.ci_high, -0.2, " fresh pairs", color="0.35", va="center")
+def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw the fraction of learned replicas against the push over its threshold."""
+    points = add_shares(tables["fate_points"].fillna({"push": ""}))
+    points = points[(points["push"] != "") | points["study"].isin(REUSED)]
+    own = points["push_size"].where(points["N"] == 0, points["kick_size"])
+    points = points.assign(dose=own / points["threshold"])
+    figure, ((ax,),) = panels(height=2.6)
+    for row in points[points["study"] == "fresh"].itertuples():
+        ax.axhspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0, zorder=0)
+        ax.axhline(row.mean, color=GREY, lw=0.7, zorder=0)
+    for (kind, label), style in zip(PUSHED.items(), assign_styles(PUSHED).values(), strict=True):
+        rows = points[(points["push"] == kind) & points["dose"].between(*DOSES)]
+        bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
+        ax.errorbar(
+            rows["dose"], rows["mean"], bars.to_numpy(), ls="none", lw=0.8, color=style.colour,
+            marker=style.marker, markersize=4, label=label,
+        )  # fmt: skip
+    doses = np.geomspace(*DOSES, 200)
+    for row in points[["neurons", "features"]].head(1).itertuples():
+        for m, name, line in ((row.neurons, "neurons", "-"), (row.features, "features", "--")):
+            shares = share_learned(doses, largest_normal(row.neurons), m)
+            ax.plot(doses, shares, color="0.3", lw=1, ls=line, label=f"theorem, {m} {name}")
     ax.set(
-        xlim=(-0.02, 1.02),
-        xlabel=f"runs that learn it by step {table['T'].max():,}, exact 95 % intervals,"
-        f" {n_of(*table['n'])}",
-        title="Runs that learn the rare feature, by what comes back of a pair",
+        xscale="log",
+        xlim=DOSES,
+        ylim=(-0.03, 1.03),
+        xlabel="push over the one for which the theorem says a half"
+        f"\nexact 95 % intervals, {n_of(*points['n'])}",
+        ylabel="runs that have learned it",
+        title="Runs that learn the rare feature, by the push on a neuron",
     )
-    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 

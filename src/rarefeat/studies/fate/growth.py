@@ -19,8 +19,6 @@ from torch import Tensor
 from rarefeat.studies.fate.draws import Sample
 from rarefeat.training.step import ForwardOutput, Kernel, TrainState
 
-PASSES = 10
-"""Passes over the sample, each with its own noise, that the terms are means of."""
 TOPS = (5, 15)
 """Numbers of pairs whose part in the leak of a neuron is told."""
 
@@ -48,6 +46,11 @@ class NeuronGrowth(NamedTuple):
     """g_i."""
     pairs: Float[Tensor, "n m"]
     """A_i by pair, whose sum over pairs is A_i; n is 0 for fresh pairs."""
+
+    @property
+    def cosine(self) -> Float[Tensor, " m"]:
+        """x_i / ||w_i||."""
+        return self.projection / self.norm
 
     @property
     def excess(self) -> Float[Tensor, " m"]:
@@ -91,8 +94,27 @@ class NeuronGrowth(NamedTuple):
         }
 
 
+def compare_growth(
+    first: NeuronGrowth, second: NeuronGrowth, gate: float, decay: float
+) -> dict[str, float]:
+    """Return how the terms of neurons closed for the feature at two steps agree."""
+    closed = (first.cosine.abs() < gate) & (second.cosine.abs() < gate)
+    if closed.sum() < 3:
+        return {}
+    kicks, later = ((g.kicks.mean(0) / g.norm)[closed] for g in (first, second))
+    growth, growth_later = first.own_growth[closed], second.own_growth[closed]
+    return {
+        "kick_kept": float(torch.corrcoef(torch.stack([kicks, later]))[0, 1]),
+        "kick_excess": float(
+            torch.corrcoef(torch.stack([kicks.abs(), first.excess[closed]]))[0, 1]
+        ),
+        "own_growth_change": float((growth_later - growth).square().mean().sqrt()),
+        "own_growth_off": float((growth_later - decay).square().mean().sqrt()),
+    }
+
+
 def measure_growth(
-    sample: Sample, kernel: Kernel, state: TrainState, n_passes: int = PASSES
+    sample: Sample, kernel: Kernel, state: TrainState, n_passes: int
 ) -> NeuronGrowth:
     """Measure the growth of the rare feature in every neuron of one replica; stream: looked."""
     settings, rng = sample.settings, sample.stream("looked")

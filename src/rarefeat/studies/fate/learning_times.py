@@ -1,136 +1,28 @@
-"""Linear model of growth of a rare feature behind a closed gate; tables of outcomes.
-
-While the gate is closed for samples of the feature itself, the cosine x of a neuron to the feature
-obeys dx/dt = eta ((leak - lambda) x + kick). Samples in which other features open the gate pull at
-x in proportion to x (the leak); the chance correlations of a finite sample with the other features
-add a constant (the kick); weight decay shrinks x. If the leak exceeds the decay, x grows without
-bound. Else it tends to kick / (lambda - leak), and the feature is learned if that exceeds the gate.
-The memory of x is 1 / (eta (lambda - leak)) steps of K pairs each. A sample that comes back within
-this memory acts with its own kick; a larger one, or fresh pairs, with the kick of as many pairs as
-the memory holds, which falls with their inverse root. Axes: n replicas.
-"""
+"""Tables of outcomes of late learning."""
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
-from sklearn.linear_model import LogisticRegression
 
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.verdict import BINARY, confidence_bounds
-from rarefeat.model.logistic_fit import LogisticFit, fit_logistic
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.studies.fate import AXES, FATE_TIMES, GROWTH, OPENED, LearningStudy
-from rarefeat.studies.fate.draws import FRESH_SAMPLE
-from rarefeat.studies.fate.growth import PASSES, gate
+from rarefeat.studies.fate import AGAIN, AXES, GROWTH, OPENED, PUSH, LearningStudy
+from rarefeat.studies.fate.growth import gate
+from rarefeat.studies.fate.theorem import critical_sample, largest_normal, threshold
 
-STEPS = np.unique(np.geomspace(1, 1e6, 400))
-"""Steps after `looked` at which the model is evaluated to find when the gate opens."""
 Tables = Mapping[str, pd.DataFrame]
-
-
-class StateAtMeasurement(NamedTuple):
-    """Inputs of the linear model: the state of n replicas at the step `looked`."""
-
-    cosine: Float[np.ndarray, " n"]
-    leak: Float[np.ndarray, " n"]
-    kick: Float[np.ndarray, " n"]
-    """Kick of the pairs within the memory."""
-    decay: Float[np.ndarray, " n"]
-    """Weight decay lambda."""
-    gate: Float[np.ndarray, " n"]
-    """Cosine above which a sample of the feature alone opens the gate of a neuron."""
-
-
-def log_margin_after(
-    state: StateAtMeasurement, eta: float, steps: np.ndarray | float
-) -> Float[np.ndarray, "n ..."]:
-    """Compute the log of cosine over gate some steps after `looked`, by the linear model."""
-    steps = np.asarray(steps, dtype=float)
-    column = (slice(None),) + (None,) * steps.ndim
-    x, rate, kick = state.cosine[column], (state.leak - state.decay)[column], state.kick[column]
-    rate = np.where(np.abs(rate) < 1e-9, 1e-9, rate)
-    grown = np.minimum(rate * eta * steps, 30.0)
-    x = np.maximum(x * np.exp(grown) + kick * np.expm1(grown) / rate, 1e-12)
-    return np.log(x / state.gate[column])
-
-
-def log_margin_limit(state: StateAtMeasurement) -> Float[np.ndarray, " n"]:
-    """Compute the log margin after infinitely many steps; inf where leak exceeds decay."""
-    rate = state.leak - state.decay
-    limit = np.maximum(state.kick / -np.minimum(rate, -1e-9), 1e-12)
-    return np.where(rate < 0, np.log(limit / state.gate), np.inf)
-
-
-def median_learning_step(
-    state: StateAtMeasurement, eta: float, looked: int, constants: LogisticFit
-) -> Float[np.ndarray, " n"]:
-    """Compute the step at which the model gives a probability of a half."""
-    above = log_margin_after(state, eta, STEPS) >= constants.centre
-    return np.where(above.any(1), looked + STEPS[above.argmax(1)], np.nan)
-
-
-def state_from_table(table: pd.DataFrame, study: LearningStudy) -> StateAtMeasurement:
-    """Return the state at `looked` of the replicas of a table of a study."""
-    gates = np.array([gate(study.data.d, share) for share in table["share"]])
-    N, leak, decay = (table[name].to_numpy(dtype=float) for name in ("N", "leak", "lambda"))
-    remembered = study.training.K / (study.training.eta * np.maximum(decay - leak, 1e-9))
-    sample = np.where(N > 0, N, PASSES * FRESH_SAMPLE)
-    within = np.minimum(np.where(N > 0, N, np.inf), remembered)
-    kick = table["kick"].to_numpy() * np.sqrt(sample / within)
-    return StateAtMeasurement(table["cosine_looked"].to_numpy(), leak, kick, decay, gates)
-
-
-def coordinates(rows: pd.DataFrame) -> Float[np.ndarray, "n 4"]:
-    """Return the inputs of the regression on the regime alone, roughly standardised."""
-    decay, pairs = np.log(rows["lambda"]), np.log(rows["N"].clip(1)) / 2
-    return np.column_stack([rows["eps_min"] * 4, decay, rows["share"] * 4, pairs])
-
-
-def fate_times(tables: Tables, courses: dict[str, LearningStudy]) -> pd.DataFrame:
-    """Return what the linear model and a regression on the regime predict for every replica.
-
-    Both are fitted on the replicas of the role `fit` that did not learn at once. Where all of
-    these have learned by T, or none, the regression predicts that fraction.
-    """
-    states = {name: state_from_table(tables[f"{name}_fate"], courses[name]) for name in courses}
-    rows = {}
-    for name, study in courses.items():
-        table, steps = tables[f"{name}_fate"], study.training.T - study.looked
-        rows[name] = table.assign(
-            study=name,
-            at_once=(table["learned_at"] <= study.looked).astype(float),
-            reached=log_margin_after(states[name], study.training.eta, steps),
-            reach=log_margin_limit(states[name]),
-        )
-    fitted = pd.concat([rows[name] for name, study in courses.items() if study.role == "fit"])
-    fitted = fitted[fitted["at_once"] == 0]
-    late = fitted["learned_at"].notna()
-    constants = fit_logistic(fitted["reached"], late)
-    for name, study in courses.items():
-        table, share = rows[name], late.mean()
-        if late.nunique() == 2:
-            regression = LogisticRegression().fit(coordinates(fitted), late)
-            share = regression.predict_proba(coordinates(table))[:, 1]
-        odds = np.exp(-constants.steepness * (table["reached"] - constants.centre))
-        eta, looked = study.training.eta, study.looked
-        rows[name] = table.assign(
-            predicted=median_learning_step(states[name], eta, looked, constants),
-            probability=1 / (1 + odds),
-            gate_alone=share,
-        )
-    return sort(pd.concat(rows.values())[list(FATE_TIMES.columns)], "seed")
+SETTING = ["sigma", "share", "lambda", "eps_min"]
+"""Axes of a point but for its training pairs."""
 
 
 def fate_points(tables: Tables, courses: dict[str, LearningStudy]) -> pd.DataFrame:
     """Return learning outcomes, growth terms and gate openings of every point."""
-    rows, medians = [], [*GROWTH, "border", "cosine_looked", "cosine", "count"]
+    rows, medians = [], [*GROWTH, *AGAIN, "cosine_looked", "cosine", "others", "count"]
     for name, study in courses.items():
         table = tables[f"{name}_fate"]
-        table = table.assign(border=np.exp(log_margin_limit(state_from_table(table, study))))
         for point, group in points_of(table):
             times = group["learned_at"]
             late = times > study.looked
@@ -144,12 +36,39 @@ def fate_points(tables: Tables, courses: dict[str, LearningStudy]) -> pd.DataFra
                     "late": int(late.sum()),
                     "pure": int(group["pure_at"].notna().sum()),
                     **group[medians].median(),
+                    **group[list(PUSH)].iloc[0],
+                    "neurons": study.training.m,
+                    "features": study.data.d - 1,
                     "step_quarter": learning_quantile(times, 0.25),
                     "step_half": learning_quantile(times, 0.5),
                     **group.loc[late, list(OPENED)].mean(),
                 }
             )
-    return sort(pd.DataFrame(rows))
+    points = sort(pd.DataFrame(rows))
+    return points.assign(**push_thresholds(points, courses))
+
+
+def push_thresholds(
+    points: pd.DataFrame, courses: dict[str, LearningStudy]
+) -> dict[str, pd.Series]:
+    """Compute the push and the number of pairs for which the theorem says that half learn.
+
+    g is the weight decay, and A the median leak of fresh pairs in the same setting, T aside.
+    """
+    alike = {n: repr((s.data, s.training.model_copy(update={"T": 0}))) for n, s in courses.items()}
+    points = points.assign(alike=points["study"].map(alike))
+    setting = ["alike", *SETTING]
+    fresh = points[(points["N"] == 0) & (points["push"] == "") & (points["latents"] == "plain")]
+    leaks = fresh.groupby(setting)["leak"].median()
+    leak = leaks.reindex(pd.MultiIndex.from_frame(points[setting])).to_numpy()
+    of_one = points["study"].map({name: gate(s.data.d, 1.0) for name, s in courses.items()})
+    limits = threshold(leak - points["lambda"], of_one * points["share"])
+    variances = (points["N"] * points["kick_size"] ** 2).replace(0, np.nan)
+    largest = points["neurons"].map(largest_normal)
+    return {
+        "threshold": limits / largest,
+        "critical_N": critical_sample(variances, limits, largest),
+    }
 
 
 def fate_shares(tables: Tables) -> pd.DataFrame:

@@ -1,14 +1,16 @@
 """The stage: dense training of many replicas until each has learned the rare feature, a row each.
 
-A step is that of the loop (training/loop.py) on the pairs of draws.py; no neuron is pruned. What
-acts on a step is its `Change`. Replicas end one by one, so that the loop itself is here.
-Random streams: those of `Sample`; looked, the growth terms; removal; answers, the gate openings.
+A step is that of the loop (training/loop.py) on the pairs of draws.py, and what push.py does to it;
+no neuron is pruned. Replicas end one by one, so that the loop itself is here.
+Random streams: those of `Sample`; looked, the growth terms; removal; push; answers, the openings.
 Axes: R replicas that are still trained, m neurons.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -21,6 +23,7 @@ from rarefeat.model.encoder import attend, pre_activations
 from rarefeat.model.neurons import absolute_cosines
 from rarefeat.model.simulators import ReducedSimulator
 from rarefeat.model.thresholds import HALF_LEARNED, PURE_COSINE
+from rarefeat.studies.fate import AGAIN, Push
 from rarefeat.studies.fate.draws import (
     CellSettings,
     Sample,
@@ -28,8 +31,9 @@ from rarefeat.studies.fate.draws import (
     holds_rare,
     remove_rare,
 )
-from rarefeat.studies.fate.growth import NeuronGrowth, gate, measure_growth
-from rarefeat.training.loop import DENSE, Batch, Group, look, take_step
+from rarefeat.studies.fate.growth import NeuronGrowth, compare_growth, gate, measure_growth
+from rarefeat.studies.fate.push import draw_push, pushed
+from rarefeat.training.loop import DENSE, Batch, Change, Group, View, look, take_step
 from rarefeat.training.step import (
     Kernel,
     TrainState,
@@ -42,8 +46,21 @@ from rarefeat.workflow.run.cli_helpers import progress
 
 OPENING_PAIRS = 500
 """Pairs with, and pairs without, the rare feature that gate openings are measured on."""
+OTHER_SEED = 500_000
+"""Distance of the seed whose pairs are measured in the neurons of another; no study has it."""
 Regime = dict[str, float]
 """Bias scale `share` and weight decay `lambda` of one of the trainings of a cell."""
+
+
+class Course(NamedTuple):
+    """When a training is looked at, and what is done to it."""
+
+    every: int
+    hold: int
+    looked: int
+    passes: int
+    again: int | None = None
+    push: Push | None = None
 
 
 @dataclass
@@ -67,18 +84,35 @@ class Replica:
         if cosine > PURE_COSINE and math.isnan(self.pure_at):
             self.pure_at = step
 
-    def look(self, kernel: Kernel, state: TrainState, cosine: float) -> None:
+    def look(self, kernel: Kernel, state: TrainState, cosine: float, course: Course) -> None:
         """Measure the growth terms, and remove the feature from the pairs that are to lose it."""
         sample = self.sample
-        self.growth = measure_growth(sample, kernel, state)
-        self.looked = {"cosine_looked": cosine, **self.growth.summary()}
+        self.growth = measure_growth(sample, kernel, state, course.passes)
+        self.looked = dict.fromkeys(AGAIN, math.nan)
+        self.looked |= {"cosine_looked": cosine, **self.growth.summary()}
+        if course.again:
+            other = Sample(sample.settings, sample.seed + OTHER_SEED)
+            growth = measure_growth(other, kernel, state, course.passes)
+            self.looked["kick_other"] = growth.kick_size()
         if sample.settings.removal:
             sample.pairs = remove_rare(sample.pairs, pairs_to_remove(sample, self.growth))
 
+    def look_again(self, kernel: Kernel, state: TrainState, passes: int) -> None:
+        """Measure how the growth terms have changed."""
+        settings, regime = self.sample.settings, self.regime
+        second = measure_growth(self.sample, kernel, state, passes)
+        closed_below = gate(settings.data.d, regime["share"])
+        self.looked |= compare_growth(self.growth, second, closed_below, regime["lambda"])
+
     def end(
-        self, step: int, simulator: ReducedSimulator, state: TrainState, cosine: float, neuron: int
-    ) -> dict[str, float]:
-        """Return its row, from its last state and the neuron that is nearest to the feature."""
+        self, step: int, simulator: ReducedSimulator, state: TrainState,
+        cosines: Float[Tensor, "m d"],
+    ) -> dict[str, float]:  # fmt: skip
+        """Return its row, from its last state and its cosines to the features, the rare one last.
+
+        The gate is that of the neuron that is nearest to the rare feature.
+        """
+        neuron = int(cosines[:, -1].argmax())
         return {
             "seed": self.sample.seed,
             "share": self.regime["share"],
@@ -88,7 +122,8 @@ class Replica:
             **self.looked,
             "winner_rank": self.growth.rank(neuron),
             "ended_at": step,
-            "cosine": cosine,
+            "cosine": float(cosines[neuron, -1]),
+            "others": float(cosines[:, :-1].amax(0).mean()),
             "T1": float(state.T1),
             "diverged": float(state.diverged),
             **measure_gate_opening(self.sample, simulator, state, neuron),
@@ -100,8 +135,14 @@ class Trainings:
 
     n_minority, uniforms, query_key = 1, None, None
 
-    def __init__(self, settings: CellSettings, regimes: Sequence[Regime], seeds: Sequence[int]):
-        self.settings, training = settings, settings.training
+    def __init__(
+        self,
+        settings: CellSettings,
+        regimes: Sequence[Regime],
+        seeds: Sequence[int],
+        push: Push | None,
+    ):
+        self.settings, self.push, training = settings, push, settings.training
         samples = [Sample(settings, seed) for seed in seeds]
         self.keep([Replica(sample, regime) for regime in regimes for sample in samples])
         generators = [sample.stream(stream_names.WEIGHTS) for sample in samples]
@@ -118,6 +159,8 @@ class Trainings:
         sampler, scale = self.simulator.sample_tokens, self.settings.logit_scale
         self.kernel = make_kernel(training.kernel, self.simulator, sampler, scale)
         regimes = [replica.regime for replica in replicas]
+        numbers = [draw_push(self.settings, sample.stream("push")) for sample in self.samples]
+        self.numbers = torch.stack(numbers)[self.index]
         self.gates = torch.tensor([gate(data.d, regime["share"]) for regime in regimes])[:, None]
         decays = torch.tensor([regime["lambda"] for regime in regimes]).double()
         self.config = training.model_copy(update={"lambda_": decays[:, None, None]})
@@ -125,6 +168,14 @@ class Trainings:
     def bias_rule(self, context: BiasContext) -> Float[Tensor, "R m"]:
         """Return the bias of the rule `follow`, by the bias scale of each replica."""
         return torch.where((context.T1 >= 0)[:, None], self.gates * context.norms, 0.0)
+
+    def change(self, view: View) -> Change:
+        """Return what the push does to a step."""
+        if self.push is None:
+            return DENSE
+        terms = pushed(self.push, self.kernel, view, self.config, self.numbers, self.gates)
+        beyond = view.state.weights.shape[-1] - terms.shape[-1]
+        return Change(after_descent=partial(torch.add, torch.nn.functional.pad(terms, (0, beyond))))
 
     def draw(self) -> Batch:
         """Draw the batch of the next step."""
@@ -139,11 +190,15 @@ class Trainings:
 
 
 def pairs_to_remove(sample: Sample, growth: NeuronGrowth) -> Int[Tensor, " k"]:
-    """Return the pairs that lose the rare feature: those that pull most, or random ones with it."""
+    """Return the pairs that lose the rare feature: those that pull most, or k random ones.
+
+    Pairs that hold nothing else hardly pull, so that the random ones hold another feature, too.
+    """
     which, k = sample.settings.removal
     if which == "top":
         return growth.top_pairs(k)
-    with_rare = holds_rare(sample.pairs).nonzero()[:, 0]
+    holds_other = (sample.pairs[:, 0, :, :-1] != 0).flatten(1).any(1)
+    with_rare = (holds_rare(sample.pairs) & holds_other).nonzero()[:, 0]
     return with_rare[torch.randperm(len(with_rare), generator=sample.stream("removal"))[:k]]
 
 
@@ -172,8 +227,8 @@ def measure_gate_opening(
 
 
 def train_until_learned(
-    settings: CellSettings, regimes: Sequence[Regime], every: int, hold: int, looked: int,
-    seeds: Sequence[int], label: str = "train",
+    settings: CellSettings, regimes: Sequence[Regime], course: Course, seeds: Sequence[int],
+    label: str = "train",
 ) -> list[dict]:  # fmt: skip
     """Train one replica per regime and seed until it has learned the rare feature.
 
@@ -182,22 +237,23 @@ def train_until_learned(
     `hold` steps, or at step T. The result of a replica does not depend on the others.
     """
     T, stage_one_end = settings.training.T, settings.training.bias.T1
-    source = Trainings(settings, regimes, seeds)
+    source = Trainings(settings, regimes, seeds, course.push)
     state, rows = initial_state(source.weights), []
     for step in progress(range(T + 1), T + 1, label):
-        if step % every == 0:
-            cosines = absolute_cosines(state.weights, source.simulator.dictionary)[..., -1]
+        if step % course.every == 0:
+            cosines = absolute_cosines(state.weights, source.simulator.dictionary)
             kept = []
             for s, replica in enumerate(source.replicas):
                 one = TrainState(*(tensor[s : s + 1] for tensor in state))
-                neuron = int(cosines[s].argmax())
-                cosine = float(cosines[s, neuron])
+                cosine = float(cosines[s, :, -1].max())
                 replica.see(step, cosine)
-                if step == looked:
-                    replica.look(source.kernel, one, cosine)
-                held = hold and step >= looked and step - replica.pure_at >= hold
+                if step == course.looked:
+                    replica.look(source.kernel, one, cosine, course)
+                if step == course.again:
+                    replica.look_again(source.kernel, one, course.passes)
+                held = step >= course.looked and step - replica.pure_at >= course.hold > 0
                 if held or step == T:
-                    rows.append(replica.end(step, source.simulator, one, cosine, neuron))
+                    rows.append(replica.end(step, source.simulator, one, cosines[s]))
                 else:
                     kept.append(s)
             if not kept:
@@ -206,21 +262,25 @@ def train_until_learned(
                 state = TrainState(*(tensor[kept] for tensor in state))
                 source.keep([source.replicas[s] for s in kept])
         view, _ = look(source, source.draw(), Group((), state), source.config, step, 0)
-        state, _ = take_step(source, view, DENSE, source.config, stage_one_end)
+        state, _ = take_step(source, view, source.change(view), source.config, stage_one_end)
     return sorted(rows, key=lambda row: (row["share"], row["lambda"], row["seed"]))
 
 
 def measure_fate(
     cell: Mapping, seeds: list[int], label: str, draws: str, data: Data, training: Training,
-    regimes: list[Regime], every: int, hold: int, looked: int,
+    regimes: list[Regime], every: int, hold: int, looked: int, passes: int, again: int | None,
+    push: Push | None,
 ) -> pd.DataFrame:  # fmt: skip
     """Return a row for each regime and seed of a cell."""
     settings, rows = CellSettings(draws, data, training, **cell), []
+    course = Course(every, hold, looked, passes, again, push)
     size = replicas_per_batch(training.K, data.L, data.d + training.m)
     for first in range(0, len(seeds), size):
         batch = seeds[first : first + size]
         rows += train_until_learned(
-            settings, regimes, every, hold, looked, batch, f"{label} from seed {batch[0]}"
+            settings, regimes, course, batch, f"{label} from seed {batch[0]}"
         )
     times = dict.fromkeys(("learned_at", "pure_at", "T1"), float)
-    return pd.DataFrame(rows).astype({"seed": "int64", **times}).assign(T=training.T, **cell)
+    named = {"push": push.by if push else "", "push_size": push.size if push else 0.0}
+    table = pd.DataFrame(rows).astype({"seed": "int64", **times})
+    return table.assign(T=training.T, **named, **cell)

@@ -1,60 +1,50 @@
 """Quantities of the theorem on late learning (docs/method/fate.md, with its proof).
 
-Below its gate the cosine of neuron i obeys x' = eta ((A_i - g) x + k_i). A_i is the mean of N
-bounded contributions of pairs, of which a fraction q is not 0. Where its mean is below g by a
-margin, A_i exceeds g in none of m neurons once N is beyond `critical_sample`.
+Below its gate beta the cosine of neuron i obeys x' = eta ((A_i - g) x + k_i). A push k_i beyond the
+threshold carries it through the gate, on either side; in a sample of N pairs k_i has the variance
+v / N, so that reuse lets the feature in below a critical N. `rate` is A_i - g.
 """
+
+from statistics import NormalDist
 
 import numpy as np
 
-from rarefeat.model.theory import activation_probability
-from rarefeat.workflow.config.model import Data
+Numbers = np.ndarray | float
 
 
-def bennett(u: np.ndarray | float) -> np.ndarray | float:
-    """Compute h(u) = (1 + u) log(1 + u) - u of Bennett's inequality."""
-    return (1 + u) * np.log1p(u) - u
+def threshold(rate: Numbers, gate: Numbers) -> Numbers:
+    """Compute the push beyond which |x| reaches the gate: beta (g - A), and 0 where A exceeds g."""
+    return gate * np.maximum(-rate, 0)
 
 
-def exceedance_bound(
-    N: np.ndarray | float, q: float, largest: float, margin: float
-) -> np.ndarray | float:
-    """Bound the probability that a mean of N contributions exceeds its expectation by a margin."""
-    return np.exp(-N * q * bennett(margin / (q * largest)))
+def crossing_time(start: float, rate: float, push: float, gate: float, eta: float) -> float:
+    """Compute when |x| first reaches the gate from |start| < gate; infinite if it never does."""
+    times = []
+    for side in (1, -1):
+        x, k = side * start, side * push
+        if rate == 0:
+            times.append((gate - x) / (eta * k) if k > 0 else np.inf)
+        elif rate * x + k > 0 and rate * gate + k > 0:
+            times.append(np.log((rate * gate + k) / (rate * x + k)) / (eta * rate))
+    return float(min(times, default=np.inf))
 
 
-def critical_sample(
-    m: int, q: float, largest: float, margin: np.ndarray | float
-) -> np.ndarray | float:
-    """Compute the N from which on the bound over all m neurons is below 1."""
-    u = np.maximum(margin, 1e-12) / (q * largest)
-    return np.where(np.asarray(margin) > 0, np.log(m) / (q * bennett(u)), np.inf)
+def share_learned(size: Numbers, limit: Numbers, m: int) -> Numbers:
+    """Compute the probability that the largest of m |k_i|, normal of a size, exceeds a limit."""
+    inside = np.vectorize(lambda t: 2 * NormalDist().cdf(t) - 1)
+    with np.errstate(divide="ignore"):
+        return 1 - inside(np.divide(limit, size)) ** m
 
 
-def cooccurrence(data: Data, eps_min: np.ndarray | float) -> np.ndarray | float:
-    """Compute the probability that a pair holds the rare feature and one given other, eps p^2."""
-    probability = float(activation_probability(np.ones(data.d), data.C)[0])
-    return eps_min * probability**2
+def largest_normal(m: int) -> float:
+    """Compute the median of the largest of m absolute values of standard normal numbers."""
+    return NormalDist().inv_cdf((1 + 0.5 ** (1 / m)) / 2)
 
 
-def crossing_time(start: float, rate: float, kick: float, gate: float, eta: float) -> float:
-    """Compute when x' = eta (rate x + kick) reaches the gate; infinite if it never does."""
-    if rate == 0:
-        return (gate - start) / (eta * kick) if kick else np.inf
-    ratio = (gate + kick / rate) / (start + kick / rate) if start + kick / rate else np.inf
-    time = np.log(ratio) / (eta * rate) if ratio > 0 else np.inf
-    return time if time >= 0 else np.inf
+def critical_sample(variance: Numbers, limit: Numbers, largest: Numbers) -> Numbers:
+    """Compute the N below which, of runs with N pairs, more than half have such a push.
 
-
-def memory(K: int, eta: float, rate: float) -> float:
-    """Compute the fresh pairs whose fixed mean would move x as far as fresh pairs do."""
-    return 2 * K / (eta * rate)
-
-
-def waiting_time(eta: float, rate: float, spread: float, gate: float) -> float:
-    """Compute the mean time in which fresh pairs first carry |x| to the gate.
-
-    Kramers (1940), for an Ornstein-Uhlenbeck process and both signs.
+    `variance` is N times that of a neuron's push by N pairs, `largest` that of `largest_normal`.
     """
-    scale = spread / gate
-    return np.sqrt(np.pi / 2) / (eta * rate) * scale * np.exp(1 / (2 * scale**2))
+    with np.errstate(divide="ignore"):
+        return variance * np.divide(largest, limit) ** 2

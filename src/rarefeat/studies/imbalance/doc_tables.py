@@ -10,6 +10,7 @@ from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.studies.experiment import means_by
 from rarefeat.studies.imbalance import BIASES, GATE
 from rarefeat.studies.imbalance.alignment_map import heatmap
+from rarefeat.studies.imbalance.claims import FIGURES, page_statistic
 from rarefeat.studies.imbalance.cross_check import by_metric
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
@@ -174,6 +175,25 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def page_trends(*grids: pd.DataFrame) -> pd.DataFrame:
+    """Return the trend of each of Figures 1 to 4 in eps_min, dense, at each noise of its block.
+
+    That is the mean over seeds of the rank correlation (Page); with the means at both ends.
+    """
+    blocks = dict(zip(dict.fromkeys(block for _, block in FIGURES.values()), grids, strict=True))
+    rows = []
+    for figure, (metric, block) in FIGURES.items():
+        dense = blocks[block].query("arm == 'dense'")
+        for sigma, level in dense.groupby("sigma"):
+            curves = level.pivot(index="eps_min", columns="seed", values=metric).sort_index()
+            mean, _, low, high, n = student_interval(page_statistic(curves.to_numpy()))
+            ends = curves.index[0], curves.index[-1], *curves.mean(axis=1).iloc[[0, -1]]
+            rows.append((figure, metric, sigma, mean, low, high, n, *ends))
+    columns = ["figure", "metric", "sigma", "trend", "ci_low", "ci_high", "n", "lowest", "highest",
+               "at_lowest", "at_highest"]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
+
+
 def compare_devices(gpu: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
     """Compare the same seeds on a GPU and on the processor, by config/devices.yaml.
 
@@ -211,5 +231,9 @@ TABLES = {
         compare_attention,
     ),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
+    "printed_trends": (
+        tuple(f"printed_71.{grid}_grid" for grid in ("figures_1_and_2", "figure_3", "figure_4")),
+        page_trends,
+    ),
     "bias_levels": (tuple(f"{study}_grid" for study in BIASES), bias_levels),
 }

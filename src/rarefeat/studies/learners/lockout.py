@@ -78,29 +78,37 @@ def half_frequency(
     return np.where(reached.any(1), np.where(index == 0, eps_min[0], crossing), np.inf)
 
 
+def locate_frequency(outcomes: pd.DataFrame, beyond: float) -> dict[str, int | float | str]:
+    """Return the frequency from which half learn, from outcomes of seeds (rows) by frequency.
+
+    A seed that diverged at one frequency is left out. The interval is a percentile bootstrap over
+    seeds, which are the same at all frequencies; `beyond` stands for what lies beyond the grid.
+    """
+    values, eps_min = outcomes.dropna().to_numpy(), outcomes.columns.to_numpy(dtype=float)
+    n, middle, low, high, bound = len(values), np.nan, np.nan, np.nan, ""
+    if n:
+        (middle,) = half_frequency(values.mean(0)[None], eps_min)
+        bound = "above" if middle == np.inf else "at most" * bool(middle == eps_min[0])
+        draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
+        resampled = half_frequency(values[draws].mean(1), eps_min)
+        low, high = np.quantile(np.minimum(resampled, beyond), [0.025, 0.975])
+    middle = np.minimum(middle, beyond)
+    return {"n": n, "frequency": middle, "ci_low": low, "ci_high": high, "bound": bound}
+
+
 def frequencies(tables: Mapping[str, pd.DataFrame], data: Data) -> pd.DataFrame:
     """Return the frequency from which half learn, for each learner, kind of pairs and measure.
 
-    A seed that diverged at one frequency is left out. The interval is a percentile bootstrap over
-    seeds, which are the same at all frequencies; ends beyond the grid are cut to it.
+    What lies beyond the grid is cut to it.
     """
     (readouts,) = tables.values()
     replicas, rows = outcomes(readouts, len(data.minority)), []
     for (learner, pairs), group in replicas.groupby(["learner", "pairs"]):
         for measure, column in MEASURES.items():
             wide = group.pivot(index="seed", columns="eps_min", values=column)
-            values, eps_min = wide.dropna().to_numpy(), wide.columns.to_numpy(dtype=float)
-            n, middle, low, high, bound = len(values), np.nan, np.nan, np.nan, ""
-            if n:
-                (middle,) = half_frequency(values.mean(0)[None], eps_min)
-                bound = "above" if middle == np.inf else "at most" * bool(middle == eps_min[0])
-                draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
-                resampled = half_frequency(values[draws].mean(1), eps_min)
-                low, high = np.quantile(np.minimum(resampled, eps_min[-1]), [0.025, 0.975])
-            middle = np.minimum(middle, eps_min[-1])
-            rows.append((learner, pairs, measure, n, middle, low, high, bound))
-    columns = ["learner", "pairs", "measure", "n", "frequency", "ci_low", "ci_high", "bound"]
-    return pd.DataFrame(rows, columns=columns)
+            found = locate_frequency(wide, beyond=wide.columns.max())
+            rows.append({"learner": learner, "pairs": pairs, "measure": measure} | found)
+    return pd.DataFrame(rows)
 
 
 def thresholds(table: pd.DataFrame) -> pd.DataFrame:

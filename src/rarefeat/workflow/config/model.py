@@ -168,7 +168,7 @@ class Training(Section):
         description="standard deviation sigma_0 of the initial weights; squares of smaller ones"
         " vanish in float32",
     )
-    T: int = Field(ge=1, description="training steps T")
+    T: int = Field(ge=0, description="training steps T; 0 for the initial encoder")
     attention_scale: Literal["1/sqrt(d1)"] | Annotated[float, Field(ge=0)] = Field(
         default=1.0,
         json_schema_extra={"absent": 1.0},
@@ -257,7 +257,7 @@ class Arm(Section):
 
     def without_effect(self, training: Training, data: Data) -> str:
         """Explain why the arm would equal the dense one to the last digit; empty if it does not."""
-        if self.onset >= training.T:
+        if self.named.rule and self.onset >= training.T:
             return f"onset must be below T = {training.T}, got {self.onset}; no step has a mask"
         rows = training.m * (data.d1 if self.named.single_weights else 1)
         if self.named.ratio and not n_pruned(rows, self.alpha):

@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rarefeat.errors import RarefeatError
+from rarefeat.model.rooms import LISTENERS, tell
 
 Item = TypeVar("Item")
 
@@ -52,29 +53,59 @@ SHOWN: list[Callable[[Iterable], Iterable]] = []
 """Functions that `progress` passes items through instead, the innermost last."""
 
 
+LOSSES: list[Any] = []
+"""Losses (S,) of the last recorded step, whose mean stands beside the progress."""
+
+
 @contextlib.contextmanager
-def progress_display(display: bool | Callable[[Iterable], Iterable]) -> Iterator[None]:
-    """Show progress as usual, not at all, or by passing items through a function."""
-    before = list(SHOWN)
+def progress_display(
+    display: bool | Callable[[Iterable], Iterable], listen: Callable[..., None] | None = None
+) -> Iterator[None]:
+    """Show progress as usual, not at all, or by passing items through a function.
+
+    `listen` is told the losses of every step.
+    """
+    before = list(SHOWN), list(LISTENERS)
     if display is not True:
         SHOWN.append(display or iter)
+    LISTENERS.extend([listen] if listen else [])
     try:
         yield
     finally:
-        SHOWN[:] = before
+        SHOWN[:], LISTENERS[:] = before
+
+
+def report_losses(step: int, seeds: list[int], losses: Any, is_recorded: bool) -> None:
+    """Tell listeners the losses (S,) of a step by seed, and show those of a recorded one."""
+    if LISTENERS:
+        tell(step, dict(zip(seeds, losses.tolist(), strict=True)))
+    if is_recorded:
+        LOSSES[:] = [losses]
 
 
 def progress(items: Iterable[Item], total: int, label: str, seconds: float = 5.0) -> Iterator[Item]:
     """Pass items on, with a bar on a terminal or in a notebook, else a line now and then."""
     from tqdm.auto import tqdm  # here, since it takes 60 ms and most jobs show no progress
 
-    if SHOWN or sys.stderr.isatty() or "ipykernel.zmqshell" in sys.modules:
-        yield from SHOWN[-1](items) if SHOWN else tqdm(items, total=total, desc=label)
+    def loss() -> str:
+        return "".join(f"loss {float(losses.mean()):.4g}" for losses in LOSSES)
+
+    LOSSES.clear()
+    if SHOWN:
+        yield from SHOWN[-1](items)
+        return
+    if sys.stderr.isatty() or "ipykernel.zmqshell" in sys.modules:
+        with tqdm(items, total=total, desc=label) as bar:
+            for item in bar:
+                yield item
+                if LOSSES:  # of a recorded step: reading them at each would wait for a GPU
+                    bar.set_postfix_str(loss(), refresh=False)
+                    LOSSES.clear()
         return
     start = last = time.monotonic()
     for done, item in enumerate(items, start=1):
         yield item
         if done == total or time.monotonic() - last >= seconds:
             last = time.monotonic()
-            line = tqdm.format_meter(done, total, last - start, prefix=label, ncols=0)
+            line = tqdm.format_meter(done, total, last - start, 0, label, postfix=loss())
             print(line, file=sys.stderr, flush=True)
