@@ -4,7 +4,7 @@ What own code keeps, draws or patches is no matter here: it runs in rooms (model
 """
 
 import copy
-import warnings
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -110,7 +110,7 @@ def check_law(law: partial, probability: Float[Tensor, " d"], L: int, d1: int) -
     same = torch.equal(first, sample(probability / 2)[0])
     what = "the same at half the probability, so that eps_min has no effect" if same else ""
     if what := what if first.any() else "zeros alone":
-        warnings.warn(f"{name}: draws {what}", stacklevel=2)
+        print(f"{name}: draws {what}", file=sys.stderr, flush=True)
 
 
 def check_encoder(
