@@ -115,7 +115,7 @@ class LearnerStudy(SeedSettings):
         for learner in self.learners.values():
             for kind, choice, options in learner.parts():
                 if options and choice not in BUILT_IN[kind]:
-                    bind_options(kind, load_choice(kind, choice, {}), options, {}, True)
+                    bind_options(kind, load_choice(kind, choice, {}), options, {})
 
     def cells(self) -> list[Cell]:
         """Return a cell for each learner, kind of pairs and frequency."""
