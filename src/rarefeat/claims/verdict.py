@@ -187,19 +187,6 @@ def confidence_bounds(
     return value - half, value + half
 
 
-def interval(estimate: Estimate, kind: str = "number") -> tuple[float, float]:
-    """Compute the 95 % interval of a mean that tables print: of what no test of it rejects.
-
-    Replicas that agree say nothing of rare others: without a range their mean may be anywhere,
-    while a claim of such a quantity is decided by what most replicas do (`p_value_above`).
-    """
-    low, high = confidence_bounds(estimate, (1 - 0.95) / 2, kind)
-    if estimate.error == 0:
-        ends = zip(RANGES[kind], (low, high), strict=True)
-        low, high = (found if np.isfinite(end) else end for end, found in ends)
-    return low, high
-
-
 def judge_family(
     inside: np.ndarray, outside: np.ndarray, primary: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -251,7 +238,12 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     kinds, lows, highs, testable = (
         table[name] for name in ("kind", "required_low", "required_high", "testable")
     )
-    intervals = [interval(*row) for row in zip(estimates, kinds, strict=True)]
+    intervals = [
+        confidence_bounds(estimate, 0.025, kind)
+        if kind in (BINARY, PAIRED)
+        else estimate.interval()
+        for estimate, kind in zip(estimates, kinds, strict=True)
+    ]
     table[["ci_low", "ci_high"]] = clip_to_range(intervals, table)
     # An effect that is smaller than the smallest of interest speaks against a claim of one.
     sides = (
@@ -350,7 +342,7 @@ def sensitivity_rows(table: pd.DataFrame) -> pd.DataFrame:
         if key not in regimes.index or not row.testable or not regimes.at[key, "testable"]:
             continue
         change = Estimate(row.change, row.change_error, row.change_n - 1, row.change_n)
-        low, high = interval(change)
+        low, high = change.interval()
         rows.append(
             {
                 "claim_id": row.claim_id,

@@ -156,22 +156,19 @@ class OwnRule:
     """A rule of the user's during one training: it is called with copies, its result checked."""
 
     def __init__(self, name: str, check: Callable[[Any, Tensor], str]) -> None:
-        self.name, self.check = name, check
+        self.own, self.check = OwnCallable("rule", name), check
 
     def __call__(self, context: Any) -> Tensor:
         """Return the rule's result."""
         import torch
 
-        # Loaded in the room, and not where an arm is made.
-        self.own = vars(self).get("own") or OwnCallable("rule", self.name)
-        result, wrong = self.own(copied(context)), ""
+        result, device = self.own(copied(context)), context.weights.device
         if not isinstance(result, torch.Tensor):
             wrong = f"must return a tensor, got {type(result).__name__}"
-        elif result.device != context.weights.device:
-            device = context.weights.device
+        elif not (wrong := self.check(context, result)) and result.device != device:
             wrong = f"must return a tensor on {device}, got one on {result.device}"
-        if wrong := wrong or self.check(context, result):
-            raise RarefeatError(f"rule {self.name}: {wrong} at step {context.step}")
+        if wrong:
+            raise RarefeatError(f"rule {self.own.__name__}: {wrong} at step {context.step}")
         return result.detach().as_subclass(torch.Tensor).clone()
 
 

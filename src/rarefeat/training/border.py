@@ -4,7 +4,7 @@ What own code keeps, draws or patches is no matter here: it runs in rooms (model
 """
 
 import copy
-import warnings
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -92,9 +92,9 @@ def check_tensor(name: str, value: Tensor, *shapes: tuple) -> None:
         raise RarefeatError(f"{name}: must be finite, got NaN or infinity")
 
 
-def check_law(name: str, law: Callable, probability: Float[Tensor, " d"], L: int, d1: int) -> None:
+def check_law(law: partial, probability: Float[Tensor, " d"], L: int, d1: int) -> None:
     """Check a data law on a few samples."""
-    n, d = 64, len(probability)
+    n, d, name = 64, len(probability), f"data_law {law.func.__name__}"
 
     def sample(probability: Tensor) -> list[Tensor]:
         return call(name, law, n, torch.Generator().manual_seed(1), probability)
@@ -110,7 +110,7 @@ def check_law(name: str, law: Callable, probability: Float[Tensor, " d"], L: int
     same = torch.equal(first, sample(probability / 2)[0])
     what = "the same at half the probability, so that eps_min has no effect" if same else ""
     if what := what if first.any() else "zeros alone":
-        warnings.warn(f"{name}: draws {what}", stacklevel=2)
+        print(f"{name}: draws {what}", file=sys.stderr, flush=True)
 
 
 def check_encoder(

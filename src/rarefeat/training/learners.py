@@ -236,15 +236,9 @@ class DataLawSource:
                 f"data.balance: learners have none, got {data.balance}; write a data law or a loss"
             )
         self.law = bind_part("data_law", learner, data, training)
-        self.name = f"data_law {choice_name(learner.data_law)}"
-        self.is_own = learner.data_law not in DATA_LAWS
         simulator = make_simulator("direct", namespace, data.d, data.d1, training.m, seeds)
         self.simulator: DirectSimulator = to_device(simulator, self.device)
         self.sampler = PairSampler(data.views, self.simulator, "direct", namespace, seeds)
-
-    def check_law(self) -> None:
-        """Check the form of what the law draws."""
-        border.check_law(self.name, self.law, self.probability(), self.data.L, self.data.d1)
 
     def probability(self, eps_min: float | None = None) -> Float[Tensor, " d"]:
         """Return the activation probability of each feature; without eps_min, of balanced data."""
@@ -377,7 +371,7 @@ def check_choices(
 ) -> None:
     """Check the encoder and the loss, and that the rules can act on this encoder."""
     name, data, training = choice_name(learner.encoder), source.data, source.training
-    source.check_law()
+    border.check_law(source.law, source.probability(), data.L, data.d1)
     g, K = torch.Generator().manual_seed(0), training.K
     tokens = torch.randn(6, data.L, data.d1, generator=g) / data.d1**0.5
     neurons = neurons_name(module, data.d1)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
+from rarefeat.model.own_code import OwnCallable
 from rarefeat.model.randomness import generator
 from rarefeat.training.border import own_rules, train_apart
 from rarefeat.training.choices import choice_name
@@ -134,7 +135,7 @@ def test_pairs(source: DataLawSource, n: int) -> Pairs:
     """
     L, probability = source.data.L, source.probability()
     # Tokens are known once they are drawn; no law that is built in draws them.
-    for law in ([source.law] if source.is_own else []) + [partial(paper, L=L)]:
+    for law in ([source.law] * isinstance(source.law.func, OwnCallable)) + [partial(paper, L=L)]:
         streams = [generator(source.namespace, seed, PAIRS_STREAM) for seed in source.seeds]
         pairs = draw_pairs(law, n, probability, L, streams)
         if pairs.are_tokens:

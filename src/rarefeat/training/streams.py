@@ -15,7 +15,7 @@ from rarefeat.model import stream_names
 from rarefeat.model.randomness import make_generators
 from rarefeat.model.rooms import aside, mark, stream
 from rarefeat.model.torch_settings import workflow_settings
-from rarefeat.training.border import train_apart
+from rarefeat.training.border import check_law, train_apart
 from rarefeat.training.learners import DataLawSource, Learner, own_parts
 from rarefeat.workflow.config.model import Data, Training
 
@@ -57,7 +57,7 @@ class PairStream(IterableDataset):
     def check(self, seeds: list[int], training: Training) -> Float[Tensor, "d1 d"]:
         """Check the law, whose first pairs a rehearsal draws again; return the dictionary."""
         source = DataLawSource(*self.settings)
-        aside(source.check_law)
+        aside(lambda: check_law(source.law, source.probability(), source.data.L, source.data.d1))
         pairs = source.training_pairs(self.eps_min)
         mark(*next(pairs)[:2], *next(pairs)[:2])
         return source.simulator.dictionary[0]
