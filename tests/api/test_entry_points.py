@@ -76,12 +76,10 @@ def test_error_shows_no_frames_of_ours():
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_error_of_a_rule_shows_frames_of_the_rule():
+def test_error_of_a_rule_is_one_line():
     text = "def rule(context):\n    return broken(context)\ndef broken(context):\n    1 / 0\n"
-    with pytest.raises(rarefeat.RarefeatError, match="rule: fails at step 0: Zero") as caught:
+    with pytest.raises(rarefeat.RarefeatError, match="rule: fails: ZeroDivisionError"):
         rarefeat.train(arm=define(text), **SMALL)
-    frames = traceback.extract_tb(caught.value.__cause__.__traceback__)
-    assert [frame.name for frame in frames] == ["rule", "broken"]
 
 
 @pytest.fixture
