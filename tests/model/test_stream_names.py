@@ -4,7 +4,8 @@ from rarefeat.model import stream_names
 
 NAMES = {
     "BATCHES": "batches", "COLOUR": "colour", "COLOUR_DIRECTIONS": "colour directions",
-    "COMPLEMENT": "complement", "DICTIONARY": "dictionary", "MASK": "mask", "NOISE": "noise", "OWN_CODE": "own code",
+    "COMPLEMENT": "complement", "DICTIONARY": "dictionary", "MASK": "mask", "NOISE": "noise",
+    "OWN_CODE": "own code",
     "OVERSAMPLING": "oversampling", "PROBE": "probe", "PROBE_NOISE": "probe noise",
     "RANDOM_MASK": "random mask", "RULE_PREFIX": "rule ", "TARGET": "target", "TEST": "test",
     "TEST_NOISE": "test noise", "TRAIN": "train", "WEIGHTS": "weights",
