@@ -119,7 +119,7 @@ def check_column(name: str, table: pd.DataFrame, kind: str, columns: Iterable[st
     columns = [column for column in columns if column in table]
     if name not in columns:
         raise RarefeatError(
-            f"plot: {name}: no such {kind}{suggest(name, columns)}; there are {', '.join(columns)}"
+            f"{name}: no such {kind}{suggest(name, columns)}; there are {', '.join(columns)}"
         )
 
 
@@ -148,7 +148,7 @@ def paired_differences(
     index = pd.MultiIndex.from_frame(others[keys])
     if others.empty or not index.isin(first.index).all():
         raise RarefeatError(
-            f"plot: paired: needs the {column} {baseline} at each setting, and another {column}"
+            f"paired: needs the {column} {baseline} at each setting, and another {column}"
         )
     return others.assign(**{metric: others[metric].to_numpy() - first.reindex(index).to_numpy()})
 
@@ -185,13 +185,13 @@ def plot_sweep(
         names, first = " and ".join(pooled), pooled[0]
         keyword, value = first.replace("lambda", "lambda_"), table[first].tolist()[0]
         raise RarefeatError(
-            f"plot: {metric} would be averaged over {names}; give hue={first!r} or"
+            f"{metric} would be averaged over {names}; give hue={first!r} or"
             f" col={pooled[-1]!r}, or choose a value: .select({keyword}={value!r})"
         )
     panels = [(ax, table)]
     if col:
         if ax is not None:
-            raise RarefeatError(f"plot: col={col!r} makes a figure of its own; leave ax out")
+            raise RarefeatError(f"col={col!r} makes a figure of its own; leave ax out")
         groups = list(table.groupby(col, sort=True))
         size = PANEL_SIZE[0] * len(groups), PANEL_SIZE[1]
         grid = plt.subplots(

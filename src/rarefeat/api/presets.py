@@ -5,15 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rarefeat.api.arguments import (
-    ARGUMENT_SECTIONS,
-    argument_names,
-    axis_label,
-    build_study,
-    check_keys,
-    check_type,
-    load_config,
-)
+from rarefeat.api.arguments import axis_label, build_study, check_type, load_config
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.model import Data, Training
@@ -93,15 +85,11 @@ def preset(name: str = "imbalance", *, config: Project | None = None, **changes:
     >>> rarefeat.train(eps_min=0.3, **shorter).training.T
     20
     """
-    check_keys("preset", changes, argument_names(preset))
-    if keys := [key for key in changes if key in ARGUMENT_SECTIONS["arm"]]:
-        raise RarefeatError(f"preset: {keys[0]}: is a key of an arm; give it to train or sweep")
-    check_type("preset", "name", name, str)
-    project = load_config() if config is None else check_type("preset", "config", config, Project)
-    if name not in (names := [*PRESETS, *project.studies]):
-        raise RarefeatError(f"preset: name: {name!r} is no preset{suggest(name, names)}")
+    project = load_config() if config is None else check_type("config", config, Project)
+    if check_type("name", name, str) not in (names := [*PRESETS, *project.studies]):
+        raise RarefeatError(f"name: {name!r} is no preset{suggest(name, names)}")
     study, point = PRESETS.get(name, name), {"eps_min": [1.0], "sigma": [0.0]}
-    chosen = build_study("preset", project, study, point, ["dense"], [0], changes)
+    chosen = build_study(project, study, point, ["dense"], [0], changes)
     values = {"simulator": chosen.simulator, "draws": chosen.draws}
     values |= chosen.data.model_dump() | chosen.training.model_dump()
     changed = ("lambda_" if key == "lambda" else key for key in changes)

@@ -50,8 +50,8 @@ class Measured(NamedTuple):
     learners: TrainedLearners
     rows: list[dict]
     """A row for each replica and feature."""
-    filled: dict[str, dict[str, Any]]
-    """What each part takes of the config, beside its options."""
+    given: dict[str, dict[str, Any]]
+    """What each part is given: its options, and what it takes of the config."""
 
 
 def learn(
@@ -65,12 +65,12 @@ def learn(
     seeds: list[int],
     size: int = 0,
     label: str = "train",
-    check: Callable[[Mapping, nn.Module], None] = lambda filled, module: None,
+    check: Callable[[Mapping, nn.Module], None] = lambda given, module: None,
     with_untrained: bool = False,
 ) -> Measured:
     """Train and measure a learner, some replicas at a time; without eps_min it is not trained.
 
-    `check` sees what each part takes of the config, and an encoder. With `with_untrained` the rows
+    `check` sees what each part is given, and an encoder. With `with_untrained` the rows
     have `r2_untrained` and `cosine_untrained`, too.
     """
     if own := own_parts(learner) + own_rules(arm, training):
@@ -78,11 +78,8 @@ def learn(
 
     def run(seeds: list[int], training: Training) -> Measured:
         settings = learner, data, training
-        filled = {}
-        for kind, (name, _) in KINDS.items():
-            given, options = bind_part(kind, *settings).keywords, getattr(learner, name)
-            filled[kind] = {key: value for key, value in given.items() if key not in options}
-        check(filled, *build_modules(learner, namespace, data, training, seeds[:1]))
+        given = {kind: bind_part(kind, *settings).keywords for kind in KINDS}
+        check(given, *build_modules(learner, namespace, data, training, seeds[:1]))
         # Embeddings are measured on the processor, wherever they were trained.
         on_cpu = training.model_copy(update={"device": "cpu"})
         source = DataLawSource(namespace, learner, data, on_cpu, sigma, seeds)
@@ -98,7 +95,7 @@ def learn(
                 row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
         is_own = choice_name(learner.encoder) in own
         module = None if is_own else result.module.to("meta")
-        return Measured(result._replace(module=module), rows, filled)
+        return Measured(result._replace(module=module), rows, given)
 
     parts = train_apart(run, namespace, seeds, training, own, size, label)
     module, _, neurons, *_ = parts[0].learners
@@ -107,7 +104,7 @@ def learn(
     rows = [row for part in parts for row in part.rows]
     trajectory = [row for steps in trajectories for row in steps]
     together = TrainedLearners(module, parameters, neurons, *map(torch.cat, tensors), trajectory)
-    return Measured(together, rows, parts[0].filled)
+    return Measured(together, rows, parts[0].given)
 
 
 def ridge_r2(
