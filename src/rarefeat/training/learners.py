@@ -41,11 +41,11 @@ from rarefeat.model.randomness import (
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.rooms import aside, is_alone, mark
 from rarefeat.model.simulators import DirectSimulator, make_simulator, to_device
-from rarefeat.model.sparse_coding import frequencies
+from rarefeat.model.sparse_coding import frequencies, spread_over_tokens
 from rarefeat.model.theory import activation_probability
 from rarefeat.training import border
 from rarefeat.training.choices import Choice, bind_options, choice_name, load_choice
-from rarefeat.training.data_laws import DATA_LAWS, spread_over_tokens
+from rarefeat.training.data_laws import DATA_LAWS
 from rarefeat.training.encoders import ENCODERS, neurons_name
 from rarefeat.training.loop import batches
 from rarefeat.training.losses import LOSSES

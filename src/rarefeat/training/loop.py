@@ -145,13 +145,6 @@ class Recorder(Protocol):
         """See the states before and after a step of some arms."""
 
 
-class TrainingConfig(StepConfig, Protocol):
-    """Hyper-parameters of a training."""
-
-    T: int
-    """Steps."""
-
-
 class Group(NamedTuple):
     """Arms that are one training to the last bit, as none has changed a step so far."""
 
@@ -166,7 +159,7 @@ class Group(NamedTuple):
 
 def train(
     source: Source,
-    config: TrainingConfig,
+    config: StepConfig,
     arms: Sequence[Arm],
     recorder: Recorder,
     stage_one_end: StageOneEnd,
@@ -198,7 +191,7 @@ def train(
 
 
 def look(
-    source: Source, batch: Batch, group: Group, config: TrainingConfig, step: int, window: int
+    source: Source, batch: Batch, group: Group, config: StepConfig, step: int, window: int
 ) -> tuple[View, Group]:
     """Return what the arms of a group see before a step, and the group with its running means."""
     state, K = group.state, config.K

@@ -7,12 +7,12 @@ recorded steps, q numbers of a recorded neuron. Equations are those of imbalance
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model import stream_names
-from rarefeat.model.arms import ARMS, PruningContext
+from rarefeat.model.arms import ARMS
 from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.contrastive import infonce_floor
 from rarefeat.model.device import any_or_gpu
@@ -115,12 +115,21 @@ class Trajectories:
         report_losses(step, self.source.seeds, loss, is_recorded)
         if not is_recorded:
             return
-        floor = infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
-        shared = recorded_metrics(context, loss, floor)
+        norms = context.weights.norm(dim=-1)
+        of_features = context.weights, context.dictionary, context.n_minority
+        shared = alignment_metrics(*of_features) | {
+            "loss": loss,
+            "loss_floor": infonce_floor(aggregated_sign(view.batch.latents[:, 0])),
+            "weight_norm": norms.mean(-1),
+            "bias_share": (context.bias / norms).mean(-1),
+        }
         neurons = [self.neurons(state)] if self.config.history else []
         metrics = self.metrics.setdefault(step, {})
         for label, change in changes.items():
-            metrics[label] = shared | overlap_metric(change.mask, context)
+            metrics[label] = dict(shared)
+            if change.mask is not None:
+                overlap = minority_overlap(change.mask, *of_features)
+                metrics[label]["mask_minority_overlap"] = overlap
             self.history[label] += neurons
         if step == self.config.T:
             loss = loss.masked_fill(state.diverged, torch.inf)
@@ -146,49 +155,6 @@ class Trajectories:
             ends = torch.where(reached, self.neurons(state), ends)
             T2 = torch.where(grown, self.step + 1, T2)
             self.reached |= dict.fromkeys(labels, (T2, ends))
-
-
-def recorded_metrics(
-    context: PruningContext, loss: Float[Tensor, " S"], floor: Float[Tensor, " S"]
-) -> Metrics:
-    """Return the metrics of a recorded step that do not depend on the mask."""
-    norms = context.weights.norm(dim=-1)
-    means = {"weight_norm": norms.mean(-1), "bias_share": (context.bias / norms).mean(-1)}
-    return (
-        alignment_metrics(context.weights, context.dictionary, context.n_minority)
-        | {"loss": loss, "loss_floor": floor}
-        | means
-    )
-
-
-def overlap_metric(
-    mask: Bool[Tensor, "S m"] | Bool[Tensor, "S m p"] | None, context: PruningContext
-) -> Metrics:
-    """Return the fraction of a mask in neurons of the minority; nothing without a mask."""
-    if mask is None:
-        return {}
-    arguments = mask, context.weights, context.dictionary, context.n_minority
-    return {"mask_minority_overlap": minority_overlap(*arguments)}
-
-
-def train_arms(
-    namespace: str,
-    kind: Literal["direct", "reduced"],
-    data: Data,
-    training: Training,
-    arms: list[Arm],
-    sigma: float,
-    seeds: list[int],
-    latents: Int[Tensor, "S N 2 L d"],
-    label: str,
-    weights: Float[Tensor, "S m p"] | None = None,
-) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, Metrics]]]:
-    """Train arms of some seeds together; return encoders, and metrics by step and arm."""
-    source = PairSource(namespace, kind, data, training, sigma, seeds, latents, weights)
-    recorder = Trajectories(source, data, training, [arm.label for arm in arms])
-    ways = [PruningArm(arm, namespace, seeds) for arm in arms]
-    train(source, training, ways, recorder, training.bias.T1, MOMENT_WINDOW_STEPS, label=label)
-    return recorder.encoders, recorder.metrics
 
 
 def pretrain(
@@ -221,19 +187,20 @@ def pretrain(
         def run(some: list[int], training: Training, arms: list[Arm] = some_arms) -> tuple:
             rows = [seeds.index(seed) for seed in some]
             start = None if weights is None else weights[rows]
-            trained, metrics = train_arms(
-                namespace, kind, data, training, arms, sigma, some, latents[rows], label, start
-            )
+            source = PairSource(namespace, kind, data, training, sigma, some, latents[rows], start)
+            recorder = Trajectories(source, data, training, [arm.label for arm in arms])
+            ways, window = [PruningArm(arm, namespace, some) for arm in arms], MOMENT_WINDOW_STEPS
+            train(source, training, ways, recorder, training.bias.T1, window, label=label)
             steps = [
                 {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": value}
-                for step, of_arm in metrics.items()
+                for step, of_arm in recorder.metrics.items()
                 for arm in arms
                 for name, values in of_arm[arm.label].items()
                 for seed, value in zip(some, values.double().tolist(), strict=True)
             ]
             return {
                 arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
-                for arm, encoder in trained.items()
+                for arm, encoder in recorder.encoders.items()
             }, steps
 
         parts = train_apart(run, namespace, seeds, training, own, size, label)

@@ -70,13 +70,10 @@ def test_growth_rate_is_that_of_stage_1():
 
 
 def test_mean_response_decreases_with_threshold():
-    response = critical_frequency.mean_response
-    assert response(4, 1.25, 0.0) == attended_count(4, 1.25)
-    values = [response(4, 1.25, threshold) for threshold in (1e-12, 0.2, 0.5, 0.9, 1.1)]
-    assert values[0] == pytest.approx(attended_count(4, 1.25))
+    values = [attended_count(4, 1.25, 1.0, threshold) for threshold in (0, 0.2, 0.5, 0.9, 1.1)]
     assert values == sorted(values, reverse=True)
     assert values[-1] == 0
-    assert response(1, 1.25, 0.3) == pytest.approx(0.7)
+    assert attended_count(1, 1.25, 1.0, 0.3) == pytest.approx(0.7)
 
 
 def planted(
