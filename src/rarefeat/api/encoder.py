@@ -49,7 +49,7 @@ from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 from rarefeat.workflow.project import Project
 from rarefeat.workflow.run.cli_helpers import progress_display
 from rarefeat.workflow.run.code_hashes import module_hashes
-from rarefeat.workflow.run.job import Job, make_job
+from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.metadata import read_job_metadata
 from rarefeat.workflow.study_kind import PRETRAIN
 
@@ -469,25 +469,29 @@ def train(
     with progress_display(bool(progress), on_step):
         latents = synthesise(chosen.draws, chosen.data, eps_min, [seed])["train"]
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
-    trained = PRETRAIN.config_of(chosen, point) or {}
-    job = make_job(PRETRAIN.function, (), trained, chosen.draws, point, f"{seed}-{seed}")
     tensors = [getattr(encoders[only.label], name)[0] for name in ALWAYS]
-    return build_encoder(tensors, job, only, seed, pd.DataFrame(rows))
+    return build_encoder(tensors, pd.DataFrame(rows), eps_min, sigma, only, seed, *settings)
 
 
 def build_encoder(
-    tensors: Iterable[Tensor], job: Job, arm: Arm, seed: int, trajectory: pd.DataFrame
+    tensors: Iterable[Tensor],
+    trajectory: pd.DataFrame,
+    eps_min: float,
+    sigma: float,
+    arm: Arm,
+    seed: int,
+    draws: str,
+    simulator: Literal["direct", "reduced"],
+    data: Data,
+    training: Training,
 ) -> Encoder:
-    """Build an encoder from the result of a training and the job that trained it.
+    """Build an encoder from the result of a training.
 
     The tensors are those of a `TrainedEncoder`, each without the axis of replicas, and the rows of
     the trajectory those of this arm and seed. The dictionary is drawn again.
     """
     weights, bias, T1, T2, history, milestones, loss = tensors
-    draws, simulator = job.config_section("draws", str), job.config_section("simulator", str)
-    data, training = job.config_section("data", Data), job.config_section("training", Training)
     space = make_simulator(simulator, draws, data.d, data.d1, training.m, [seed])
-    point = {axis: cast(float, value) for axis, value in job.cell.items()}
     return Encoder(
         weights=weights,
         bias=bias,
@@ -499,12 +503,13 @@ def build_encoder(
         dictionary=space.dictionary[0],
         trajectory=trajectory[["step", "metric", "value"]].reset_index(drop=True),
         study=draws,
+        eps_min=eps_min,
+        sigma=sigma,
         arm=arm,
         seed=seed,
         simulator=simulator,
         data=data,
         training=training,
-        **point,
     )
 
 
@@ -573,7 +578,11 @@ def load_encoder(
     if job.code != module_hashes(*PRETRAIN.lineage):
         message = f"{encoders} was trained by other code than this; its dictionary may be another"
         warnings.warn(message, stacklevel=3)
-    return build_encoder(tensors, job, only, seed, table[is_arm & (table["seed"] == seed)])
+    kinds = {"draws": str, "simulator": str, "data": Data, "training": Training}
+    settings = [job.config_section(name, kind) for name, kind in kinds.items()]
+    rows = table[is_arm & (table["seed"] == seed)]
+    eps_min, sigma = (cast(float, point[axis]) for axis in AXES)
+    return build_encoder(tensors, rows, eps_min, sigma, only, seed, *settings)
 
 
 def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[str, Job]:

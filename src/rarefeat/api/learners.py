@@ -30,9 +30,10 @@ from rarefeat.api.encoder import Encoder, load_encoder_file, read_saved, read_tr
 from rarefeat.api.entry_points import entry_point
 from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
+from rarefeat.model.own_code import own_name
 from rarefeat.model.rooms import train_alone
 from rarefeat.statistics import student_interval
-from rarefeat.training.choices import Choice, choice_name
+from rarefeat.training.choices import Choice
 from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules, own_parts
 from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.readout import learn
@@ -161,7 +162,7 @@ class Learners:
         tokens = torch.randn(len(self.seeds), 6, self.data.L, self.data.d1)
         with torch.no_grad():
             if not torch.allclose(module(tokens[place]), self(tokens)[place], 1e-3, 1e-5):
-                name = choice_name(self.learner.encoder)
+                name = own_name(self.learner.encoder)
                 raise RarefeatError(
                     f"{name} is built otherwise here than where it was trained;"
                     " it must depend on its parameters and buffers alone"
@@ -234,25 +235,39 @@ def load(path: str | Path) -> Encoder | Learners:
         for name, value in tensors.items()
         if name.startswith("parameters.")
     }
-    table, trajectory = (pd.DataFrame(origin[name]) for name in ("table", "trajectory"))
-    data = Data.model_validate(origin["data"])
+    rows = pd.DataFrame(origin["trajectory"]).to_dict("records")
     replicas = TrainedLearners(
         module.to("meta"), parameters, origin["neurons"], tensors["dictionary"],
-        tensors["T1"], tensors["loss"], trajectory.to_dict("records"),
+        tensors["T1"], tensors["loss"], rows,
     )  # fmt: skip
+    data, training = Data.model_validate(origin["data"]), read_training(origin["training"])
+    table, learner = pd.DataFrame(origin["table"]), Learner(**origin["learner"])
+    return make_learners(table, origin["given"], learner, data, training, replicas, origin["draws"])
+
+
+def make_learners(
+    table: pd.DataFrame,
+    given: Given,
+    learner: Learner,
+    data: Data,
+    training: Training,
+    replicas: TrainedLearners,
+    draws: str,
+) -> Learners:
+    """Return trained replicas with what was measured of them."""
     return Learners(
         table,
-        trajectory,
-        parameters,
-        tensors["dictionary"],
+        pd.DataFrame(replicas.trajectory),
+        replicas.parameters,
+        replicas.dictionary,
         list(dict.fromkeys(table["seed"])),
         list(range(data.d - len(data.minority), data.d)),
-        origin["given"],
-        Learner(**origin["learner"]),
+        given,
+        learner,
         data,
-        read_training(origin["training"]),
+        training,
         replicas,
-        origin["draws"],
+        draws,
     )
 
 
@@ -346,7 +361,7 @@ def check_effect(
     unread = {"history": "learners keep none"}
     for key, (kind, name) in readers.items():
         if name not in given[kind]:
-            unread[key] = f"the {kind} {choice_name(getattr(learner, kind))} takes none"
+            unread[key] = f"the {kind} {own_name(getattr(learner, kind))} takes none"
     if getattr(module, "thresholds", ""):
         del unread["bias"]
     if arm != "dense":
@@ -441,22 +456,11 @@ def train_learners(
     }  # fmt: skip
     seeds, points = check_seeds(seed), {"eps_min": [eps_min], "sigma": [sigma]}
     plan = plan_learner(config, study, points, seeds, keys)
-    data, training = plan.study.data, plan.study.training
+    chosen = plan.study
     with progress_display(bool(progress), on_step):
         result, table, given = plan.train(plan.cells[0], seeds)
-    return Learners(
-        table,
-        pd.DataFrame(result.trajectory),
-        result.parameters,
-        result.dictionary,
-        seeds,
-        list(range(data.d - len(data.minority), data.d)),
-        given,
-        plan.learner,
-        data,
-        training,
-        result,
-        plan.study.draws,
+    return make_learners(
+        table, given, plan.learner, chosen.data, chosen.training, result, chosen.draws
     )
 
 

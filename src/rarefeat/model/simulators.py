@@ -255,43 +255,20 @@ def robust_cholesky(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
     do not disturb each other and a dead one, below SMALLEST, has a row of zeros. Then the smallest
     jitter, relative to that diagonal, is added that lets it pass.
     """
-    if not is_on_cpu(gram):
-        return robust_cholesky_gpu(gram)
-    F, info = torch.linalg.cholesky_ex(gram)
-    for replica in info.nonzero().flatten().tolist():
-        scale = scale_of(gram[replica])
-        safe = torch.where(scale > 0, scale, 1.0)
-        unit = (gram[replica] / (safe[:, None] * safe)).fill_diagonal_(1.0)
-        tries = (
-            torch.linalg.cholesky_ex(unit + jitter * torch.eye(len(unit), dtype=unit.dtype))
-            for jitter in JITTERS
-        )
-        passed = next((factor for factor, failed in tries if not failed), None)
-        if passed is None or not scale.isfinite().all():
-            raise RarefeatError(DIVERGED)
-        F[replica] = scale[:, None] * passed
-    return F
-
-
-def scale_of(gram: Float[Tensor, "*S m m"]) -> Float[Tensor, "*S m"]:
-    """Return the roots of the diagonal, 0 below SMALLEST."""
+    F, failed = torch.linalg.cholesky_ex(gram)
+    on_cpu, tried = is_on_cpu(gram), failed != 0
     squares = gram.diagonal(dim1=-2, dim2=-1)
-    return squares.masked_fill(squares <= SMALLEST, 0.0).sqrt()
-
-
-def robust_cholesky_gpu(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
-    """Compute `robust_cholesky` by trying every jitter on all matrices.
-
-    To read which of them failed would make the CPU wait for the GPU.
-    """
-    scale = scale_of(gram)
+    scale = squares.masked_fill(squares <= SMALLEST, 0.0).sqrt()
     safe = torch.where(scale > 0, scale, 1.0)
     unit = gram / (safe[..., :, None] * safe[..., None, :])
-    diagonal = unit.diagonal(dim1=-2, dim2=-1)
-    F, failed = torch.linalg.cholesky_ex(gram)
     for jitter in JITTERS:
-        diagonal.fill_(1 + jitter)
+        # To read which of them failed would make the CPU wait for a GPU.
+        if on_cpu and not failed.any():
+            return F
+        unit.diagonal(dim1=-2, dim2=-1).fill_(1 + jitter)
         again, info = torch.linalg.cholesky_ex(unit)
         F = torch.where((failed != 0)[:, None, None], scale[..., None] * again, F)
         failed = torch.where(failed != 0, info, failed)
+    if on_cpu and (failed.any() or not scale[tried].isfinite().all()):
+        raise RarefeatError(DIVERGED)
     return F.masked_fill((failed != 0)[:, None, None], torch.nan)

@@ -50,11 +50,6 @@ def check_option_names(kind: str, choice: str, options: Mapping[str, Any]) -> No
         raise ValueError(f"{choice} has no option {unknown[0]}{hint}")
 
 
-def choice_name(choice: Choice) -> str:
-    """Return the name of a choice in messages and tables."""
-    return own_name(choice)
-
-
 def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> Callable:
     """Return the function or class that a choice names; own code as an `OwnCallable`."""
     if isinstance(choice, str) and choice in built_in:
@@ -82,7 +77,7 @@ def bind_options(
     takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     if unknown := [name for name in options if name not in parameters and not takes_any]:
         raise RarefeatError(
-            f"{kind}: {choice_name(function)} has no option {unknown[0]}"
+            f"{kind}: {own_name(function)} has no option {unknown[0]}"
             f"{suggest(unknown[0], parameters)}; it has {', '.join(parameters)}"
         )
     is_own = isinstance(function, OwnCallable)

@@ -29,7 +29,7 @@ from rarefeat.model.bias import BiasContext, make_bias_rule
 from rarefeat.model.contrastive import probabilities
 from rarefeat.model.encoder import attend
 from rarefeat.model.neurons import alignment_metrics
-from rarefeat.model.own_code import one_line_errors
+from rarefeat.model.own_code import one_line_errors, own_name
 from rarefeat.model.positive_pairs import PairSampler
 from rarefeat.model.randomness import (
     Generators,
@@ -44,7 +44,7 @@ from rarefeat.model.simulators import DirectSimulator, make_simulator, to_device
 from rarefeat.model.sparse_coding import frequencies, spread_over_tokens
 from rarefeat.model.theory import activation_probability
 from rarefeat.training import border
-from rarefeat.training.choices import Choice, bind_options, choice_name, load_choice
+from rarefeat.training.choices import Choice, bind_options, load_choice
 from rarefeat.training.data_laws import DATA_LAWS
 from rarefeat.training.encoders import ENCODERS, neurons_name
 from rarefeat.training.loop import batches
@@ -80,7 +80,7 @@ class Learner:
     def label(self) -> str:
         """Names of the four choices, for messages."""
         choices = self.data_law, self.encoder, self.loss, self.optimiser
-        return " + ".join(map(choice_name, choices))
+        return " + ".join(map(own_name, choices))
 
 
 KINDS: dict[str, tuple[str, Mapping[str, Callable]]] = {
@@ -96,7 +96,7 @@ def own_parts(learner: Learner) -> list[str]:
     """List the names of a learner's own code."""
     choices = {kind: getattr(learner, kind) for kind in KINDS}
     return [
-        choice_name(choice)
+        own_name(choice)
         for kind, choice in choices.items()
         if not isinstance(choice, str) or choice not in KINDS[kind][1]
     ]
@@ -278,7 +278,7 @@ def build_modules(
         with global_generators(generator(namespace, seed, stream_names.WEIGHTS)):
             modules.append(build(data.d1, training.m))
         if not isinstance(modules[-1], nn.Module):
-            name, kind = choice_name(learner.encoder), type(modules[-1]).__name__
+            name, kind = own_name(learner.encoder), type(modules[-1]).__name__
             raise RarefeatError(f"encoder {name}: must be a torch.nn.Module, got {kind}")
     return [module.eval() for module in modules]
 
@@ -355,7 +355,7 @@ def make_loss(
         f_x, f_y, *negatives = embeddings.split(K)
         if negatives and "negatives" not in names:
             raise RarefeatError(
-                f"loss {choice_name(learner.loss)}: takes no negatives, got data.views with"
+                f"loss {own_name(learner.loss)}: takes no negatives, got data.views with"
                 " clean_negatives; give it an argument `negatives`"
             )
         extra = {"features": features} if "features" in names else {}
@@ -370,7 +370,7 @@ def check_choices(
     learner: Learner, module: nn.Module, loss: Callable, source: DataLawSource, arm: Arm
 ) -> None:
     """Check the encoder and the loss, and that the rules can act on this encoder."""
-    name, data, training = choice_name(learner.encoder), source.data, source.training
+    name, data, training = own_name(learner.encoder), source.data, source.training
     border.check_law(source.law, source.probability(), data.L, data.d1)
     g, K = torch.Generator().manual_seed(0), training.K
     tokens = torch.randn(6, data.L, data.d1, generator=g) / data.d1**0.5
@@ -379,13 +379,13 @@ def check_choices(
     views = 3 if data.views.clean_negatives else 2
     embeddings = torch.randn(views * K, m, generator=g).requires_grad_()
     features = torch.randn(K, data.d, generator=g).sign()
-    border.check_loss(f"loss {choice_name(learner.loss)}", loss, (embeddings, features))
+    border.check_loss(f"loss {own_name(learner.loss)}", loss, (embeddings, features))
     if arm.named.rule and not neurons:
         raise RarefeatError(f"arm {arm.arm}: encoder {name} has no neurons in R^d1 to be masked")
     if arm.named.rule and arm.pruned_update == "unmasked":
         raise RarefeatError(
             f"arm {arm.arm}: pruned_update: unmasked is eq. (5) of the paper's learner, got encoder"
-            f" {name}, loss {choice_name(learner.loss)}; set pruned_update: straight_through"
+            f" {name}, loss {own_name(learner.loss)}; set pruned_update: straight_through"
         )
     if training.bias.rule not in BIAS_RULES and not getattr(module, "thresholds", ""):
         raise RarefeatError(
@@ -420,7 +420,13 @@ class NeuronMasks:
         data, training = self.source.data, self.source.training
         f_x, f_y, *_ = embeddings.split(training.K, 1)
         if self.arm.named.moments:
-            self.update_moments(step, weights, tokens, f_x, f_y)
+            # Linear moments are of the paper's attended tokens.
+            z = attend(tokens[:, : training.K], training.logit_scale(data.d1)).sum(2)
+            residual = 1 - probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1)
+            norms, linear = weights.norm(dim=-1), matmul(z, weights.mT)
+            batch = batch_moments(f_x, f_y, linear, residual, norms, self.previous_norms)
+            self.moments = update_running_moments(self.moments, batch, step, MOMENT_WINDOW_STEPS)
+            self.previous_norms = norms
         if step < self.arm.onset:
             return None
         context = PruningContext(
@@ -438,25 +444,6 @@ class NeuronMasks:
         )
         mask = self.rule(context)
         return mask if mask.dim() == 3 else mask[..., None]
-
-    def update_moments(
-        self,
-        step: int,
-        weights: Float[Tensor, "S m d1"],
-        tokens: Float[Tensor, "S n L d1"],
-        f_x: Float[Tensor, "S K outputs"],
-        f_y: Float[Tensor, "S K outputs"],
-    ) -> None:
-        """Update the running means; linear ones are of the paper's attended tokens."""
-        training = self.source.training
-        scale = training.logit_scale(self.source.data.d1)
-        linear = matmul(attend(tokens[:, : training.K], scale).sum(2), weights.mT)
-        positive = probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1)
-        norms = weights.norm(dim=-1)
-        previous = norms if self.previous_norms is None else self.previous_norms
-        batch = batch_moments(f_x, f_y, linear, 1 - positive, norms, previous)
-        self.moments = update_running_moments(self.moments, batch, step, MOMENT_WINDOW_STEPS)
-        self.previous_norms = norms
 
 
 def train_by_autograd(

@@ -202,8 +202,7 @@ def look(
     if any(arm.reads_moments for arm in group.arms):
         residual = 1 - probabilities(f_x, f_y, config.tau, negatives).diagonal(dim1=-2, dim2=-1)
         norms = state.weights.norm(dim=-1)
-        before = norms if group.norms is None else group.norms
-        moments = batch_moments(f_x, f_y, dense.pre[:, :K].sum(2), residual, norms, before)
+        moments = batch_moments(f_x, f_y, dense.pre[:, :K].sum(2), residual, norms, group.norms)
         mean = update_running_moments(group.mean, moments, step, window)
         group = group._replace(mean=mean, norms=norms)
     context = PruningContext(

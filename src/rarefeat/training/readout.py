@@ -18,10 +18,9 @@ from torch import Tensor, nn
 
 from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
-from rarefeat.model.own_code import OwnCallable
+from rarefeat.model.own_code import OwnCallable, own_name
 from rarefeat.model.randomness import generator
 from rarefeat.training.border import own_rules, train_apart
-from rarefeat.training.choices import choice_name
 from rarefeat.training.data_laws import paper
 from rarefeat.training.learners import (
     KINDS,
@@ -93,7 +92,7 @@ def learn(
         if with_untrained:
             for row, before in zip(rows, measure(untrained()), strict=True):
                 row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
-        is_own = choice_name(learner.encoder) in own
+        is_own = own_name(learner.encoder) in own
         module = None if is_own else result.module.to("meta")
         return Measured(result._replace(module=module), rows, given)
 
