@@ -1,7 +1,5 @@
 """Encoders from Python: the numbers of the workflow, called, drawn, saved and loaded."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -118,10 +116,8 @@ def test_encoder_call_save_load_and_plot(tmp_path):
     assert torch.equal(loaded.history, encoder.history)
     assert loaded.milestones.shape == encoder.milestones.shape == (2, 30, 11)
     assert are_equal(loaded, encoder)
-    assert "polyline" in loaded._repr_html_()
     assert len(encoder.plot(neuron=2).get_lines()) == 9
     assert len(encoder.plot().get_lines()) == 2
-    assert len(json.dumps(encoder._repr_html_())) < 3000
 
 
 @pytest.mark.parametrize(

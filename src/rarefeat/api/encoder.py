@@ -24,7 +24,7 @@ from rarefeat.api.arguments import (
     register_rules,
 )
 from rarefeat.api.entry_points import entry_point
-from rarefeat.api.plots import encoder_html, plot_metrics, plot_neuron
+from rarefeat.api.plots import plot_metrics, plot_neuron
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import arm_label
 from rarefeat.model.encoder import attend, embed, pre_activations
@@ -337,12 +337,6 @@ class Encoder:
         weights = pad(self.weights, (0, P - self.weights.shape[1]))
         module.load_state_dict({"weights": weights, "bias": self.bias})
         return module.eval()
-
-    def _repr_html_(self) -> str:
-        values = {name: f"{value:.3g}" for name, value in self.metrics.items()}
-        point = f"eps_min = {self.eps_min:g}, sigma = {self.sigma:g}, seed {self.seed}"
-        title = f"Encoder, {arm_label(self.arm.arm)}: {point}, {self.training.T} steps"
-        return encoder_html(self.trajectory, values | {"T1": str(self.T1)}, title)
 
 
 FIELDS = {"ends": "milestones"}

@@ -1,10 +1,9 @@
-"""Plots of encoders and sweeps, and their small tables in a notebook.
+"""Plots of encoders and sweeps.
 
 Every function takes plain data, and draws on axes of matplotlib in the style of the figures.
 """
 
 import functools
-import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -255,41 +254,3 @@ def draw_lines(
         n_seeds = table["seed"].nunique()
         sns.move_legend(ax, "lower center", **place, title=f"{title}n = {n_seeds} seeds")
     return ax
-
-
-def sparkline(values: Iterable[float], low: float = 0.0, high: float = 1.0) -> str:
-    """Return a line of values from `low` to `high` as a small SVG; NaN is drawn as 0."""
-    heights = np.nan_to_num(np.asarray(list(values), dtype=float))
-    heights = np.clip((heights - low) / (high - low), 0, 1)
-    points = " ".join(
-        f"{90 * i / max(len(heights) - 1, 1):.1f},{18 - 16 * height:.1f}"
-        for i, height in enumerate(heights)
-    )
-    line = f'<polyline points="{points}" fill="none" stroke="currentColor"/>'
-    return f'<svg width="94" height="20">{line}</svg>'
-
-
-def html_table(rows: Iterable[Sequence[str]], title: str) -> str:
-    """Return a table of HTML, whose cells may hold pictures."""
-    lines = ("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<b>{html.escape(title)}</b><table>{''.join(lines)}</table>"
-
-
-def encoder_html(trajectory: pd.DataFrame, values: Mapping[str, str], title: str) -> str:
-    """Return an encoder as a table of HTML."""
-    alignments = trajectory[trajectory["metric"] == "max_alignment"]["value"]
-    rows = [*values.items(), ("max_alignment over the steps", sparkline(alignments))]
-    return html_table(rows, title)
-
-
-def sweep_html(table: pd.DataFrame, axes: Sequence[str], metric: str, title: str) -> str:
-    """Return a sweep as a table of HTML: a metric against eps_min, of each other setting."""
-    table = add_series_column(table) if "alpha" in table else table.assign(series="")
-    others = [name for name in (*axes, "sigma") if table[name].nunique() > 1]
-    rows = [("arm" if "alpha" in table else "", *others, metric, "against eps_min", "n")]
-    for (series, *values), group in table.groupby(["series", *others], sort=False):
-        means = group.groupby("eps_min")[metric].mean()
-        ends = " to ".join(f"{value:.3g}" for value in (means.iloc[0], means.iloc[-1]))
-        texts = [html.escape(str(value)) for value in (arm_label(series), *values)]
-        rows.append((*texts, ends, sparkline(means), str(group["seed"].nunique())))
-    return html_table(rows, title)

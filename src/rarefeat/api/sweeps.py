@@ -31,7 +31,7 @@ from rarefeat.api.arguments import (
 )
 from rarefeat.api.entry_points import entry_point
 from rarefeat.api.keys import SECTIONS
-from rarefeat.api.plots import paired_differences, plot_sweep, sweep_html
+from rarefeat.api.plots import paired_differences, plot_sweep
 from rarefeat.errors import RarefeatError
 from rarefeat.model.own_code import REGISTERED
 from rarefeat.stages.aggregate import DENSE, column_bounds, summarise
@@ -210,10 +210,6 @@ class Sweep:
         n_points = len(self.table[[*self.axes, *POINT]].drop_duplicates())
         n_seeds = self.table["seed"].nunique()
         return f"Sweep: {n_points} points, {len(self.table)} encoders, {n_seeds} seeds"
-
-    def _repr_html_(self) -> str:
-        metric = next(name for name in MAIN if name in self.metrics)
-        return sweep_html(self.table, self.axes, metric, repr(self))
 
 
 MAIN = ("r2_rare", "max_alignment")
