@@ -124,8 +124,6 @@ def test_encoder_call_save_load_and_plot(tmp_path):
     ("call", "line"),
     [
         (lambda encoder: encoder.neuron_history(0), "this training kept no history; train with"),
-        (lambda encoder: encoder.sample_pairs(0), "sample_pairs: n: must be at least 1, got 0"),
-        (lambda encoder: encoder([[1], [2, 3]]), "Encoder: samples: must be numbers, got"),
         (lambda encoder: encoder([]), "Encoder: samples: must be tokens (..., L, P) with P of at"),
         (lambda encoder: rarefeat.load(__file__), "holds no saved encoder; load_encoder reads"),
     ],

@@ -231,8 +231,6 @@ class Encoder:
         (30,)
         """
         n, seed = check_int("n", n), check_int("seed", seed)
-        if n < 1:
-            raise RarefeatError(f"n: must be at least 1, got {n}")
         data = self.data
         probability = activation_probability(
             frequencies(data.d, data.minority, self.eps_min), data.C
@@ -275,10 +273,7 @@ class Encoder:
             If the samples are no tokens of at least p coordinates.
         """
         tokens, p = samples.tokens if isinstance(samples, Batch) else samples, self.weights.shape[1]
-        try:
-            tokens = torch.as_tensor(tokens, dtype=torch.float32)
-        except (TypeError, ValueError) as error:
-            raise RarefeatError(f"samples: must be numbers, got {shorten_repr(samples)}") from error
+        tokens = torch.as_tensor(tokens, dtype=torch.float32)
         if tokens.dim() < 2 or tokens.shape[-1] < p:
             raise RarefeatError(
                 f"samples: must be tokens (..., L, P) with P of at least {p}, got"

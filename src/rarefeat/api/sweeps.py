@@ -448,12 +448,12 @@ def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
 
     work = [(plan, *block) for plan in plans for block in plan.missing()]
     n_encoders = sum(len(arms) * len(seeds) for *_, arms, seeds in work)
-    n_steps, n_done = sum(plan.study.training.T + 1 for plan, *_ in work), 0
+    n_steps, is_silent = (
+        sum(plan.study.training.T + 1 for plan, *_ in work),
+        not progress or not work,
+    )
     with tqdm(
-        total=n_steps,
-        unit=" steps",
-        desc=f"{n_encoders} encoders",
-        disable=not progress or not work,
+        total=n_steps, unit=" steps", desc=f"{n_encoders} encoders", disable=is_silent
     ) as bar:
 
         def pass_items(items: Iterable) -> Iterator:
@@ -462,17 +462,11 @@ def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
                 yield item
                 bar.update(isinstance(items, range))
 
-        try:
-            with progress_display(pass_items):
-                for plan, cell, arms, seeds in work:
-                    before = bar.n
-                    plan.train_and_probe(cell, arms, seeds)
-                    bar.update(before + plan.study.training.T + 1 - bar.n)
-                    n_done += sum(bool(plan.jobs[arm.label]) for arm in arms) * len(seeds)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"{n_done} of {n_encoders} encoders are kept; the same call goes on from there"
-            ) from None
+        with progress_display(pass_items):
+            for plan, cell, arms, seeds in work:
+                before = bar.n
+                plan.train_and_probe(cell, arms, seeds)
+                bar.update(before + plan.study.training.T + 1 - bar.n)
 
 
 def concat_with_axes(

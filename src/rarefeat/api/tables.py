@@ -66,14 +66,7 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
 
 def read_published_table(name: str) -> pd.DataFrame:
     """Return a table of docs/tables by its name; RarefeatError if there is none."""
-    tables = PublishedTables(resolve_path(FOLDER))
-    if name not in tables:
-        names = sorted(tables.origins)
-        raise RarefeatError(
-            f"name: {shorten_repr(name)} is no published table{suggest(name, names)};"
-            f" there are {', '.join(names)}"
-        )
-    return tables[name]
+    return PublishedTables(resolve_path(FOLDER))[name]
 
 
 def find_schema(name: str) -> DataFrameSchema:

@@ -243,9 +243,8 @@ class DataLawSource:
     def probability(self, eps_min: float | None = None) -> Float[Tensor, " d"]:
         """Return the activation probability of each feature; without eps_min, of balanced data."""
         d = self.data.d
-        eps = torch.ones(d, dtype=torch.float64)
-        if eps_min is not None:
-            eps = frequencies(d, self.data.minority, eps_min)
+        balanced = torch.ones(d, dtype=torch.float64)
+        eps = balanced if eps_min is None else frequencies(d, self.data.minority, eps_min)
         return activation_probability(eps, self.data.C)
 
     def training_pairs(self, eps_min: float) -> Iterator[Pairs]:

@@ -157,6 +157,26 @@ class Trajectories:
             self.reached |= dict.fromkeys(labels, (T2, ends))
 
 
+def train_arms(
+    namespace: str,
+    kind: Literal["direct", "reduced"],
+    data: Data,
+    training: Training,
+    arms: list[Arm],
+    sigma: float,
+    seeds: list[int],
+    latents: Int[Tensor, "S N 2 L d"],
+    label: str,
+    weights: Float[Tensor, "S m p"] | None = None,
+) -> tuple[dict[str, TrainedEncoder], dict[int, dict[str, Metrics]]]:
+    """Train arms of some seeds together; return encoders, and metrics by step and arm."""
+    source = PairSource(namespace, kind, data, training, sigma, seeds, latents, weights)
+    recorder = Trajectories(source, data, training, [arm.label for arm in arms])
+    ways = [PruningArm(arm, namespace, seeds) for arm in arms]
+    train(source, training, ways, recorder, training.bias.T1, MOMENT_WINDOW_STEPS, label=label)
+    return recorder.encoders, recorder.metrics
+
+
 def pretrain(
     namespace: str,
     kind: Literal["direct", "reduced"],
@@ -187,20 +207,19 @@ def pretrain(
         def run(some: list[int], training: Training, arms: list[Arm] = some_arms) -> tuple:
             rows = [seeds.index(seed) for seed in some]
             start = None if weights is None else weights[rows]
-            source = PairSource(namespace, kind, data, training, sigma, some, latents[rows], start)
-            recorder = Trajectories(source, data, training, [arm.label for arm in arms])
-            ways, window = [PruningArm(arm, namespace, some) for arm in arms], MOMENT_WINDOW_STEPS
-            train(source, training, ways, recorder, training.bias.T1, window, label=label)
+            trained, metrics = train_arms(
+                namespace, kind, data, training, arms, sigma, some, latents[rows], label, start
+            )
             steps = [
                 {"seed": seed, **arm.model_dump(), "step": step, "metric": name, "value": value}
-                for step, of_arm in recorder.metrics.items()
+                for step, of_arm in metrics.items()
                 for arm in arms
                 for name, values in of_arm[arm.label].items()
                 for seed, value in zip(some, values.double().tolist(), strict=True)
             ]
             return {
                 arm: TrainedEncoder(*(tensor.cpu() for tensor in encoder))
-                for arm, encoder in recorder.encoders.items()
+                for arm, encoder in trained.items()
             }, steps
 
         parts = train_apart(run, namespace, seeds, training, own, size, label)
