@@ -14,7 +14,6 @@ NAME = "predict_critical_frequency"
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({"kapa": 1}, "kapa: unknown key (did you mean 'kappa' or 'alpha'?)"),
         ({"error": -1}, "error: must be at least 0, got -1"),
         ({"lambda_": 0.3}, "decay is 0."),
         ({"K": 64}, "K is 64, and not 128, where the model was not tested; say outside=True"),

@@ -51,12 +51,10 @@ def test_train_learners_takes_functions_and_options():
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"loss": "infonse"}, "did you mean 'infonce'"),
         ({"seed": [1, 1]}, "distinct"),
         ({"seed": "1"}, "must be a whole number"),
         ({"seeds": [1]}, "seeds: unknown key (did you mean 'seed'?)"),
         ({"simulator": "reduced"}, "need every coordinate"),
-        ({"lose": "infonce"}, "did you mean 'loss'"),
         ({"eps_min": 2}, "eps_min"),
         ({"loss_options": 3}, "loss_options: must be a mapping, got 3"),
         ({"optimiser_options": {"lr": 0.1}}, "optimiser_options: lr: the rate is the key eta"),

@@ -214,7 +214,6 @@ def test_seeds_are_by_default_those_of_the_workflow():
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({"seeds": 3}, "sweep: seeds: unknown key (did you mean 'seed'?)"),
         ({"seed": {1, "2"}}, "sweep: seed: must be a whole number, got '2'"),
         ({"seed": []}, "sweep: seed: must be a value or several, got none"),
         ({"arm": {"alpha": 0.3}}, "sweep: arm: must be a name, a function, or a mapping as"),

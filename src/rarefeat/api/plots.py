@@ -187,23 +187,21 @@ def plot_sweep(
             f"{metric} would be averaged over {names}; give hue={first!r} or"
             f" col={pooled[-1]!r}, or choose a value: .select({keyword}={value!r})"
         )
-    panels = [(ax, table)]
-    if col:
-        if ax is not None:
-            raise RarefeatError(f"col={col!r} makes a figure of its own; leave ax out")
-        groups = list(table.groupby(col, sort=True))
-        size = PANEL_SIZE[0] * len(groups), PANEL_SIZE[1]
-        grid = plt.subplots(
-            1, len(groups), figsize=size, layout="constrained", sharey=True, squeeze=False
-        )[1]
-        panels = [(panel, rows) for panel, (_, rows) in zip(grid[0], groups, strict=True)]
-        for panel, (value, _) in zip(grid[0], groups, strict=True):
-            panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}", y=1.2)
-    drawn_axes = [
-        draw_lines(panel or new_axes(), rows, metric, x, hue, options, bounds, minus)
-        for panel, rows in panels
+    if not col:
+        return draw_lines(ax or new_axes(), table, metric, x, hue, options, bounds, minus)
+    if ax is not None:
+        raise RarefeatError(f"col={col!r} makes a figure of its own; leave ax out")
+    groups = dict(list(table.groupby(col, sort=True)))
+    size = PANEL_SIZE[0] * len(groups), PANEL_SIZE[1]
+    _, grid = plt.subplots(
+        1, len(groups), figsize=size, layout="constrained", sharey=True, squeeze=False
+    )
+    for panel, value in zip(grid[0], groups, strict=True):
+        panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}", y=1.2)
+    return [
+        draw_lines(panel, rows, metric, x, hue, options, bounds, minus)
+        for panel, rows in zip(grid[0], groups.values(), strict=True)
     ]
-    return drawn_axes if col else drawn_axes[0]
 
 
 def draw_lines(

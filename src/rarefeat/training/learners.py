@@ -229,8 +229,9 @@ class DataLawSource:
         sigma: float,
         seeds: list[int],
     ):
-        self.namespace, self.data, self.training, self.seeds = namespace, data, training, seeds
-        self.sigma, self.fresh, self.device = sigma, learner.fresh, training.device
+        self.namespace, self.learner, self.data = namespace, learner, data
+        self.training, self.sigma, self.seeds = training, sigma, seeds
+        self.device = training.device
         if data.balance:
             raise RarefeatError(
                 f"data.balance: learners have none, got {data.balance}; write a data law or a loss"
@@ -239,6 +240,10 @@ class DataLawSource:
         simulator = make_simulator("direct", namespace, data.d, data.d1, training.m, seeds)
         self.simulator: DirectSimulator = to_device(simulator, self.device)
         self.sampler = PairSampler(data.views, self.simulator, "direct", namespace, seeds)
+
+    def modules(self) -> list[nn.Module]:
+        """Build the encoder of each replica."""
+        return build_modules(self.learner, self.namespace, self.data, self.training, self.seeds)
 
     def probability(self, eps_min: float | None = None) -> Float[Tensor, " d"]:
         """Return the activation probability of each feature; without eps_min, of balanced data."""
@@ -257,7 +262,7 @@ class DataLawSource:
             pairs = pairs.to(self.device)
             for _ in range(N // K):
                 yield pairs.select(next(order))
-            while not self.fresh:
+            while not self.learner.fresh:
                 yield pairs.select(next(order))
 
     def sample_tokens(self, pairs: Pairs, noise: Generators) -> Float[Tensor, "S n L d1"]:
@@ -285,27 +290,18 @@ def build_modules(
 @torch.inference_mode(False)
 @torch.enable_grad()  # the caller may have switched gradients off
 def train_learners(
-    namespace: str,
-    learner: Learner,
-    data: Data,
-    training: Training,
-    arm: Arm,
-    sigma: float,
-    eps_min: float,
-    seeds: list[int],
-    label: str = "train",
+    source: DataLawSource, arm: Arm, eps_min: float, label: str = "train"
 ) -> TrainedLearners:
     """Train a learner, one replica per seed; with own code, one in a room."""
-    source = DataLawSource(namespace, learner, data, training, sigma, seeds)
-    modules = build_modules(learner, namespace, data, training, seeds)
-    if learner.is_closed_form:
-        return train_closed_form(namespace, source, modules[0], arm, eps_min, label)
-    return train_by_autograd(namespace, source, learner, modules, arm, eps_min, label)
+    modules = source.modules()
+    if source.learner.is_closed_form:
+        return train_closed_form(source, modules[0], arm, eps_min, label)
+    return train_by_autograd(source, modules, arm, eps_min, label)
 
 
-def untrained_learners(namespace: str, learner: Learner, source: DataLawSource) -> TrainedLearners:
+def untrained_learners(source: DataLawSource) -> TrainedLearners:
     """Return the encoders before training, a control of what training does."""
-    modules = build_modules(learner, namespace, source.data, source.training, source.seeds)
+    modules = source.modules()
     parameters, buffers = stack_module_state(modules)
     mark(*parameters.values())
     S, dictionary = len(modules), source.simulator.dictionary.cpu()
@@ -321,14 +317,14 @@ def untrained_learners(namespace: str, learner: Learner, source: DataLawSource) 
 
 
 def train_closed_form(
-    namespace: str, source: DataLawSource, module: nn.Module, arm: Arm, eps_min: float, label: str
+    source: DataLawSource, module: nn.Module, arm: Arm, eps_min: float, label: str
 ) -> TrainedLearners:
     """Train the paper's learner by `pretrain`, to the same bits."""
-    data, training, seeds = source.data, source.training, source.seeds
+    namespace, data, seeds = source.namespace, source.data, source.seeds
     sources = [generator(namespace, seed, stream_names.TRAIN) for seed in seeds]
     latents = draw_pairs(source.law, data.N, source.probability(eps_min), data.L, sources).signal
     encoders, trajectory = pretrain(
-        namespace, "direct", data, training, [arm], source.sigma, seeds, latents, label
+        namespace, "direct", data, source.training, [arm], source.sigma, seeds, latents, label
     )
     encoder = encoders[arm.label]
     names = ("seed", "step", "metric", "value")
@@ -343,11 +339,10 @@ def train_closed_form(
     )
 
 
-def make_loss(
-    learner: Learner, data: Data, training: Training
-) -> Callable[[Tensor, Tensor], Tensor]:
+def make_loss(source: DataLawSource) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the loss of one replica as a function of its embeddings (n, m) and features (K, d)."""
-    bound, K = bind_part("loss", learner, data, training), training.K
+    learner, K = source.learner, source.training.K
+    bound = bind_part("loss", learner, source.data, source.training)
     names = inspect.signature(bound.func).parameters
 
     def loss(embeddings: Tensor, features: Tensor) -> Tensor:
@@ -365,11 +360,10 @@ def make_loss(
     return loss
 
 
-def check_choices(
-    learner: Learner, module: nn.Module, loss: Callable, source: DataLawSource, arm: Arm
-) -> None:
+def check_choices(module: nn.Module, loss: Callable, source: DataLawSource, arm: Arm) -> None:
     """Check the encoder and the loss, and that the rules can act on this encoder."""
-    name, data, training = own_name(learner.encoder), source.data, source.training
+    learner, data, training = source.learner, source.data, source.training
+    name = own_name(learner.encoder)
     border.check_law(source.law, source.probability(), data.L, data.d1)
     g, K = torch.Generator().manual_seed(0), training.K
     tokens = torch.randn(6, data.L, data.d1, generator=g) / data.d1**0.5
@@ -398,9 +392,9 @@ class NeuronMasks:
     Random streams: "random mask", and "rule LABEL" of the arm.
     """
 
-    def __init__(self, namespace: str, source: DataLawSource, arm: Arm):
+    def __init__(self, source: DataLawSource, arm: Arm):
         self.source, self.arm, self.rule = source, arm, arm.named.rule
-        seeds, m = source.seeds, source.training.m
+        namespace, seeds, m = source.namespace, source.seeds, source.training.m
         mask_generators = make_generators(namespace, seeds, stream_names.RANDOM_MASK)
         self.uniforms = draw(torch.rand, mask_generators, m).to(source.device)
         self.generators = make_generators(namespace, seeds, stream_names.RULE_PREFIX + arm.label)
@@ -446,13 +440,7 @@ class NeuronMasks:
 
 
 def train_by_autograd(
-    namespace: str,
-    source: DataLawSource,
-    learner: Learner,
-    modules: list[nn.Module],
-    arm: Arm,
-    eps_min: float,
-    label: str,
+    source: DataLawSource, modules: list[nn.Module], arm: Arm, eps_min: float, label: str
 ) -> TrainedLearners:
     """Train any learner by autograd, all replicas at once.
 
@@ -460,11 +448,12 @@ def train_by_autograd(
     bias rule sets the thresholds of an encoder that names them; the optimiser trains the rest.
     Random streams: those of `DataLawSource` and `NeuronMasks`, and "weights".
     """
-    data, training, seeds, device = source.data, source.training, source.seeds, source.device
+    learner, data, training = source.learner, source.data, source.training
+    seeds, device = source.seeds, source.device
     neurons = neurons_name(modules[0], data.d1)
     thresholds = getattr(modules[0], "thresholds", "")
-    loss = make_loss(learner, data, training)
-    aside(lambda: check_choices(learner, modules[0], loss, source, arm))
+    loss = make_loss(source)
+    aside(lambda: check_choices(modules[0], loss, source, arm))
     modules = [module.to(device) for module in modules]
     if alone := is_alone():
         module, values = modules[0], dict(modules[0].named_parameters())
@@ -479,8 +468,8 @@ def train_by_autograd(
         [value for name, value in values.items() if name != thresholds]
     )
     bias_rule = make_bias_rule(training.bias, data.d, training.eta)
-    masks = NeuronMasks(namespace, source, arm) if arm.named.rule else None
-    noise = make_generators(namespace, seeds, stream_names.NOISE, device)
+    masks = NeuronMasks(source, arm) if arm.named.rule else None
+    noise = make_generators(source.namespace, seeds, stream_names.NOISE, device)
     dictionary, recorded_steps = source.simulator.dictionary, set(log_spaced(training.T))
     if neurons:
         dictionary = dictionary.to(values[neurons].dtype)

@@ -82,15 +82,15 @@ def learn(
         # Embeddings are measured on the processor, wherever they were trained.
         on_cpu = training.model_copy(update={"device": "cpu"})
         source = DataLawSource(namespace, learner, data, on_cpu, sigma, seeds)
-        measure = partial(measure_learners, namespace=namespace, learner=learner, source=source)
-        untrained = partial(untrained_learners, namespace, learner, source)
         if eps_min is None:
-            result = untrained()
+            result = untrained_learners(source)
         else:
-            result = train_learners(namespace, *settings, arm, sigma, eps_min, seeds, label)
-        rows = measure(result)
+            trained = DataLawSource(namespace, *settings, sigma, seeds)
+            result = train_learners(trained, arm, eps_min, label)
+        rows = measure_learners(result, source)
         if with_untrained:
-            for row, before in zip(rows, measure(untrained()), strict=True):
+            befores = measure_learners(untrained_learners(source), source)
+            for row, before in zip(rows, befores, strict=True):
                 row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
         is_own = own_name(learner.encoder) in own
         module = None if is_own else result.module.to("meta")
@@ -139,17 +139,12 @@ def test_pairs(source: DataLawSource, n: int) -> Pairs:
     return pairs
 
 
-def measure_learners(
-    learners: TrainedLearners,
-    namespace: str,
-    learner: Learner,
-    source: DataLawSource,
-) -> list[dict]:
+def measure_learners(learners: TrainedLearners, source: DataLawSource) -> list[dict]:
     """Return a row for each seed and feature.
 
     Random streams: "readout", "readout noise" and "readout shuffle".
     """
-    n_fit, seeds = source.data.probe_pairs, source.seeds
+    namespace, n_fit, seeds = source.namespace, source.data.probe_pairs, source.seeds
     pairs = test_pairs(source, 2 * n_fit)
     noise = [generator(namespace, seed, NOISE_STREAM) for seed in seeds]
     with torch.no_grad():
