@@ -72,6 +72,7 @@ def learn(
     `check` sees what each part is given, and an encoder. With `with_untrained` the rows
     have `r2_untrained` and `cosine_untrained`, too.
     """
+    options_of = {kind: dict(getattr(learner, name)) for kind, (name, _) in KINDS.items()}
     if own := own_parts(learner) + own_rules(arm, training):
         importlib.import_module("torch._dynamo")  # as a first optimiser, and so each room, would
 
@@ -94,7 +95,12 @@ def learn(
                 row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
         is_own = own_name(learner.encoder) in own
         module = None if is_own else result.module.to("meta")
-        return Measured(result._replace(module=module), rows, given)
+        # Options may be objects that no process can send to another.
+        taken = {
+            kind: {key: value for key, value in given[kind].items() if key not in options}
+            for kind, options in options_of.items()
+        }
+        return Measured(result._replace(module=module), rows, taken)
 
     parts = train_apart(run, namespace, seeds, training, own, size, label)
     module, _, neurons, *_ = parts[0].learners
@@ -103,7 +109,8 @@ def learn(
     rows = [row for part in parts for row in part.rows]
     trajectory = [row for steps in trajectories for row in steps]
     together = TrainedLearners(module, parameters, neurons, *map(torch.cat, tensors), trajectory)
-    return Measured(together, rows, parts[0].given)
+    given = {kind: parts[0].given[kind] | options for kind, options in options_of.items()}
+    return Measured(together, rows, given)
 
 
 def ridge_r2(
