@@ -95,7 +95,7 @@ def test_touched_files_are_called_so(project):
 
 def test_new_study_runs_its_own_jobs(project):
     """And draws figures of its own; the page of the kind lists all of its studies."""
-    jobs = planned_jobs(project, **overlay(project, imbalance={"studies": {"fresh": STUDY}}))
+    jobs = planned_jobs(project, **overlay(project, imbalance={"studies": {"another": STUDY}}))
     cells = NEIGHBOUR.cells()
     assert jobs == {
         "synthesise": len({cell["eps_min"] for cell in cells}), "pretrain": len(cells),
