@@ -332,7 +332,8 @@ class SweepPlan:
         self.records: dict[str, TrainingRecord] = {}
         data, training = study.data, study.training
         # Seeds between which a stop loses nothing; own code has a process for each.
-        self.size = replicas_per_batch(training.K, data.L, data.d + training.m)
+        width = data.d1 if study.simulator == "direct" else min(data.d1, data.d + training.m)
+        self.size = replicas_per_batch(training.K, data.L, width)
         if any(own_rules(arm, training) for arm in study.arms):
             self.size = len(seeds)
 
@@ -448,13 +449,9 @@ def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
 
     work = [(plan, *block) for plan in plans for block in plan.missing()]
     n_encoders = sum(len(arms) * len(seeds) for *_, arms, seeds in work)
-    n_steps, is_silent = (
-        sum(plan.study.training.T + 1 for plan, *_ in work),
-        not progress or not work,
-    )
-    with tqdm(
-        total=n_steps, unit=" steps", desc=f"{n_encoders} encoders", disable=is_silent
-    ) as bar:
+    n_steps = sum(plan.study.training.T + 1 for plan, *_ in work)
+    silent = not progress or not work
+    with tqdm(total=n_steps, unit=" steps", desc=f"{n_encoders} encoders", disable=silent) as bar:
 
         def pass_items(items: Iterable) -> Iterator:
             # The steps of a training come as a range, and the seeds of a probe as a list.
