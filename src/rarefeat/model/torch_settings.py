@@ -6,16 +6,6 @@ from collections.abc import Iterator
 from rarefeat.errors import RarefeatError
 
 
-def matmul_precision() -> str:
-    """Return `torch.get_float32_matmul_precision`, where "mixed" stands for its error."""
-    import torch
-
-    try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:
-        return "mixed"
-
-
 @contextlib.contextmanager
 def workflow_settings() -> Iterator[None]:
     """Hold the settings that the jobs of the workflow have: one thread, float32, the processor."""
@@ -23,10 +13,13 @@ def workflow_settings() -> Iterator[None]:
     import torch
     from threadpoolctl import threadpool_limits
 
-    precision = matmul_precision()
+    try:
+        precision = torch.get_float32_matmul_precision()
+    except RuntimeError:  # of backends with several
+        precision = "mixed"
     tiny = torch.tensor(1e-40, dtype=torch.float32, device="cpu")
     is_flushing = float(tiny * 0.5) == 0
-    # Before version 2.9 torch has the function of `matmul_precision` alone.
+    # Before version 2.9 torch has the function above alone.
     backends = (torch.backends, torch.backends.mkldnn, torch.backends.mkldnn.matmul)
     values = [getattr(backend, "fp32_precision", "none") for backend in backends]
     if precision == "mixed" or (precision == "highest" and not set(values) <= {"none", "ieee"}):
