@@ -119,8 +119,6 @@ def bind_part(kind: str, learner: Learner, data: Data, training: Training) -> pa
     }[kind]
     (name, built_in), choice = KINDS[kind], getattr(learner, kind)
     options = getattr(learner, name)
-    if "lr" in options:
-        raise RarefeatError(f"{name}: lr: the rate is the key eta, got {options['lr']}")
     if kind == "encoder" and isinstance(choice, nn.Module):
         built = type(choice).__name__
         raise RarefeatError(
