@@ -1,6 +1,5 @@
 """Trainings: closed form, autograd, blocks, masks, bias rules, views."""
 
-
 import pytest
 import torch
 from conftest import refusal

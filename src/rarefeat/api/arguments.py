@@ -27,7 +27,6 @@ TYPE_NAMES: dict[tuple[type, ...], str] = {
     (int,): "a whole number",
     (float, int): "a number",
     (Mapping,): "a mapping",
-    (Sequence,): "a sequence",
     (Project,): "what load_config returns",
 }
 """Names of types in messages."""

@@ -584,13 +584,6 @@ def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[
     blocks = sorted(
         path.stem.removeprefix("seeds=") for path in folder.glob("seeds=*-*.safetensors")
     )
-    if not blocks:
-        studies = [path.name for path in (results / "encoders").glob("*")]
-        hint = "" if study in studies else suggest(study, studies)
-        raise RarefeatError(
-            f"{folder} holds no encoders{hint}; is the cell in the grid of {study},"
-            " and has snakemake trained it?"
-        )
     jobs: dict[str, Job] = {}
     for block in blocks:
         first, last = map(int, block.split("-"))
@@ -599,8 +592,12 @@ def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[
             read_tensors(path, expected={"study": study, "cell": point.values, "seeds": block})
             jobs[block] = Job.model_validate(read_job_metadata(path))
     if not jobs:
+        studies = [path.name for path in (results / "encoders").glob("*")]
+        hint = "" if study in studies else suggest(study, studies)
         raise RarefeatError(
-            f"{folder} holds no encoder of seed {seed}; its seed blocks are {', '.join(blocks)}"
+            f"{folder} holds no encoder of seed {seed}{hint}; its seed blocks are"
+            f" {', '.join(blocks) or 'none'}: is the cell in the grid of {study}, and has snakemake"
+            " trained it?"
         )
     first_job = next(iter(jobs.values()))
     if any((job.config, job.code) != (first_job.config, first_job.code) for job in jobs.values()):

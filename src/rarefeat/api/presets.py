@@ -10,14 +10,11 @@ from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.config.names import suggest
+from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.project import Project
 
 PRESETS = {"imbalance": "paper"}
 """Study of each preset; a study of the contrastive encoder is one by its own name, too."""
-DESCRIPTIONS = {
-    "simulator": "direct for all coordinates, reduced for its law at less cost",
-    "draws": "name that keys the random draws",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,10 +46,10 @@ class Preset:
 
     def __repr__(self) -> str:
         """Return the table: key, value and meaning."""
-        fields = {**Data.model_fields, **Training.model_fields}
+        fields = {**Study.model_fields, **Data.model_fields, **Training.model_fields}
         lines = [f"{self.name}, * changed" if self.changed else self.name]
         for key, value in self.values.items():
-            meaning = (fields[key].description if key in fields else DESCRIPTIONS[key]) or ""
+            meaning = fields[key].description or ""
             star, text = "*" if key in self.changed else "", axis_label(value)
             lines.append(f"{key + star:<16} {text!s:<12} {textwrap.shorten(meaning, 90)}")
         return "\n".join(lines)
