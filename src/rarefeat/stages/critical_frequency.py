@@ -226,36 +226,26 @@ class CriticalFrequency(NamedTuple):
 
 
 def learned_fractions(
-    point: TrainingPoint,
-    fit: LogisticFit,
-    initial: InitialProjections | None = None,
-    replicas: int = 200,
-    seed: int = 0,
+    point: TrainingPoint, fit: LogisticFit, initial: InitialProjections
 ) -> Float[ndarray, " eps"]:
     """Predict the fraction of replicas that learn the rare feature, at every eps_min of GRID."""
-    if initial is None:
-        seeds = list(range(seed, seed + replicas))
-        initial = draw_initial_projections("selection/law", point, seeds)
     margins = (log_margin(initial, point, float(eps)) for eps in GRID)
     return np.array([float(learning_probability(margin, fit).mean()) for margin in margins])
 
 
 def critical_frequency(
-    point: TrainingPoint,
-    fit: LogisticFit,
-    initial: InitialProjections | None = None,
-    replicas: int = 200,
-    seed: int = 0,
+    point: TrainingPoint, fit: LogisticFit, initial: InitialProjections
 ) -> float:
     """Predict the eps_min at which half of the replicas learn the rare feature."""
-    return crossing(learned_fractions(point, fit, initial, replicas, seed), 0.5)
+    return crossing(learned_fractions(point, fit, initial), 0.5)
 
 
 def estimate_critical_frequency(
     point: TrainingPoint, fit: LogisticFit, error: float, replicas: int
 ) -> CriticalFrequency:
     """Predict the critical frequency with its interval and the spread over initial weights."""
-    learned = learned_fractions(point, fit, replicas=replicas)
+    initial = draw_initial_projections("selection/law", point, list(range(replicas)))
+    learned = learned_fractions(point, fit, initial)
     half, first, last = (crossing(learned, share) for share in (0.5, MINORITY, MAJORITY))
     low, high = (min(max(half + sign * NORMAL_95 * error, 0.0), 1.0) for sign in (-1, 1))
     return CriticalFrequency(half, low, high, first, last)

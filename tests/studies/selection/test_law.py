@@ -139,15 +139,15 @@ def test_bias_and_small_weights_raise_critical_frequency():
     starts = [{"sigma_0": sigma_0} for sigma_0 in (0.01, 0.001)]
     for keys in (shares, starts):
         found = [
-            critical_frequency.critical_frequency(
-                a_point(**values), LogisticFit(0.1, 5.0), replicas=30
-            )
+            critical_frequency.estimate_critical_frequency(
+                a_point(**values), LogisticFit(0.1, 5.0), 0.0, 30
+            ).eps_min
             for values in keys
         ]
         assert found == sorted(found)
         assert found[0] < found[-1]
     never = LogisticFit(50.0, 5.0)
-    assert critical_frequency.critical_frequency(a_point(), never, replicas=5) == 1.0
+    assert critical_frequency.estimate_critical_frequency(a_point(), never, 0.0, 5).eps_min == 1.0
 
 
 def test_initial_projections_are_those_of_the_training():
