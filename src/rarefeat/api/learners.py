@@ -284,7 +284,7 @@ class LearnerPlan(NamedTuple):
 
         Return them, a row for each seed and feature, and what each part was given.
         """
-        (data, training), (arm,) = (self.study.data, self.study.training), cell.arms
+        data, training, (arm,) = self.study.data, self.study.training, cell.arms
         sigma, eps_min = cast(float, cell["sigma"]), cast(float, cell["eps_min"])
         size = replicas_per_batch(training.K, data.L, data.d1)
         result, rows, given = learn(

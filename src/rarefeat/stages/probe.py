@@ -202,12 +202,11 @@ def probe(
             # Running means exist in training alone; trajectories have the mask of such a rule.
             spec = ARMS[arm.arm]
             mask = spec.rule(context) if spec.rule and not spec.moments else None
-            overlap = (
-                math.nan
-                if mask is None
-                else minority_overlap(mask, weights, simulator.dictionary, n_minority).item()
+            row["mask_minority_overlap"] = (
+                minority_overlap(mask, weights, simulator.dictionary, n_minority).item()
+                if mask is not None and mask.any()
+                else None
             )
-            row["mask_minority_overlap"] = None if math.isnan(overlap) else overlap
             rows.append(row)
     return rows
 
