@@ -46,9 +46,9 @@ ENDS = {"at most": "<", "above": ">"}
 
 
 def lockout(tables: Mapping[str, pd.DataFrame], order: list[str]) -> Figure:
-    """Draw from which frequency on each learner learns, and how well it learns frequent features.
+    """Draw from which frequency on each learner learns, and what it keeps of what it never sees.
 
-    A row for each learner, in order; of published tables those of rates are missing.
+    A row for each learner, in order.
     """
     by_end = {name.rpartition("_")[2]: table for name, table in tables.items()}
     # A published table has no value where a run's has an empty text.
@@ -56,8 +56,8 @@ def lockout(tables: Mapping[str, pd.DataFrame], order: list[str]) -> Figure:
     figure, ((left, right),) = panels(
         1, 2, 0.9 + 0.27 * len(order), sharey=True, width_ratios=[2.2, 1]
     )
-    plot_frequencies(left, frequencies.dropna(), order)
-    plot_readouts(right, by_end["learners"], by_end.get("rates"), order)
+    plot_frequencies(left, frequencies.dropna(subset=["frequency"]), order)
+    plot_readouts(right, by_end["learners"], order)
     left.invert_yaxis()
     figure.suptitle("Relative frequency from which half of the runs pass a test")
     entries = [ax.get_legend_handles_labels() for ax in (left, right)]
@@ -88,17 +88,15 @@ def plot_frequencies(ax: Axes, frequencies: pd.DataFrame, order: list[str]) -> N
     ax.set_title("the rare feature", loc="left")
 
 
-def plot_readouts(
-    ax: Axes, learners: pd.DataFrame, rates: pd.DataFrame | None, order: list[str]
-) -> None:
-    """Draw R^2 of the frequent features, mean over frequencies, and of all before training."""
+def plot_readouts(ax: Axes, learners: pd.DataFrame, order: list[str]) -> None:
+    """Draw R^2 of the rare features untrained and never seen, and of the frequent ones."""
     for row, name in enumerate(order):
-        if rates is not None:
-            before = rates.loc[(rates["learner"] == name) & (rates["eta"] == 0), "r2"].mean()
-            ax.plot(before, row, "x", color=GREY, label="_" * bool(row) + "before training")
         for pairs, group in learners[learners["learner"] == name].groupby("pairs"):
             style, offset = LOOKS[pairs, "readout"]
+            y, label = row + offset, "_" * bool(row)
+            ax.plot(group["r2_untrained"].mean(), y, "x", color=GREY, label=f"{label}untrained")
+            ax.plot(group["r2_never"].mean(), y, ls="none", **style | {"mfc": "w"})
             mean, _, low, high, _ = student_interval(group["r2_frequent"].to_numpy())
-            ax.errorbar(mean, row + offset, xerr=[[mean - low], [high - mean]], **style)
+            ax.errorbar(mean, y, xerr=[[mean - low], [high - mean]], **style)
     ax.set(xlabel="$R^2$ of a readout", xlim=(min(0, *ax.get_xlim()), 1))
-    ax.set_title("the frequent features", loc="left")
+    ax.set_title("never seen; frequent", loc="left")
