@@ -278,13 +278,13 @@ TABLES = {
 }
 """Published tables: those of a run that each is made of, and how."""
 CAPTION = (
-    "Frequency from which half of the replicas pass, by learner, with 95 % bootstrap intervals over"
-    " seeds: by a linear readout of the embeddings (filled), at least half-way from what a run in"
-    " which the feature never occurs reads of it to the frequent features, and by the best neuron's"
-    " cosine (open); an arrow stands for the end of the grid. `infonce` is the paper's learner, and"
-    " each other row differs from it in the one thing that it is named after. (b) R^2 of the readout"
-    " of the rare feature before training (cross) and after a training in which it never occurs"
-    " (open), and of the frequent features (filled). See which learners erase what they never see."
+    "Relative frequency from which half of the replicas learn the rare feature, by learner, with"
+    " 95 % bootstrap intervals over seeds that reach out to the next points of the grid. A replica"
+    " has learned it if a linear readout finds it at least half-way from what the run of the same"
+    " seed reads in which it never occurs to what is read of the frequent features. The first column"
+    " has how much of the R^2 of the untrained encoder is left where it never occurs; the second"
+    " the frequency by the best neuron's cosine. `infonce` is the paper's learner (band), and each"
+    " other row differs from it in the one thing that it is named after."
 )
 PACKAGE = "studies.learners"
 CHOOSE_RATE = Stage(
@@ -310,7 +310,7 @@ def build_outputs(section: LearnerStudies) -> StudyOutputs:
             )
         shown = tuple(f"{name}_{table}" for table in ("frequencies", "learners"))
         order, figure = {"order": list(study.learners)}, f"{name}_lockout"
-        figures[figure] = Figure(shown, CAPTION, function="lockout", sections=order)
+        figures[figure] = Figure(shown[:1], CAPTION, function="lockout", sections=order)
         pages[figure] = Page(f"Learners of {name}", shown, (figure,), QUESTION)
     return StudyOutputs(tables, figures, pages)
 
