@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, cast
 
-import numpy as np
 import pandas as pd
 
 from rarefeat.api.arguments import build_study, check_int, check_number, to_list
@@ -86,10 +85,9 @@ def critical_frequency(
         table, _ = plan.tables()
         wide = table.pivot(index="seed", columns="eps_min", values=column)
         found = locate_frequency(wide, beyond=2 * grid[-1])
-        if found["n"]:
-            # Where half learn is known up to the grid: the ends are the frequencies around them.
-            low, high = np.searchsorted(grid, [found["ci_low"], found["ci_high"]])
-            found |= {"ci_low": grid[max(low - 1, 0)], "ci_high": [*grid, math.inf][high]}
+        found["ci_low"] = min(found["ci_low"], grid[-1])
+        if found["ci_high"] > grid[-1]:
+            found["ci_high"] = math.inf
         if found["bound"] == "above":
             found["frequency"] = math.inf
         controls = {

@@ -14,8 +14,8 @@ from rarefeat.api.learners import LearnerPlan, plan_learner
 from rarefeat.api.sweeps import Sweep, SweepPlan, column_name, is_axis, run_sweep, settings_of
 from rarefeat.errors import RarefeatError
 from rarefeat.model.own_code import REGISTERED
+from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.stages.tables import cosine, number, r2, share
-from rarefeat.studies.learners.lockout import outcomes
 from rarefeat.training.learners import KINDS, Learner
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
@@ -63,7 +63,7 @@ class LearnerSweepPlan(SweepPlan):
         stages = "training.learners:train_learners", "training.readout:measure_learners"
         sections = {name: getattr(study, name) for name in ("draws", "data", "training")}
         config = {"learner": learner, "arm": arm, **sections}
-        return make_job("studies.learners.lockout:outcomes", stages, config)
+        return make_job("training.readout:learn", stages, config)
 
     def train_and_probe(self, cell: Cell, arms: list[Arm], seeds: list[int]) -> None:
         """Train the learner at a point, measure it, and store the records of the seeds."""
@@ -88,15 +88,25 @@ def seed_rows(table: pd.DataFrame, n_rare: int) -> pd.DataFrame:
     is_rare = table["feature"] > table["feature"].max() - n_rare
     rows = table.groupby("seed")[["norm", "rank", "loss", "diverged", "given"]].first()
     rows = rows.rename(columns={"loss": "batch_loss"})
-    table = table.assign(learner="", pairs="", eps_min=0.0, eta=0.0)
-    before = {"r2": table["r2_untrained"], "cosine": table["cosine_untrained"], "diverged": 0.0}
-    for end, features in (("", table), ("_untrained", table.assign(**before))):
-        found = outcomes(features, n_rare).set_index("seed")
-        for name in ("r2_rare", "r2_frequent", "learned", "aligned"):
-            rows[name + end] = found[name]
-        cosines = features[is_rare].groupby("seed")["cosine"]
-        rows[f"cosine{end}"] = cosines.agg(lambda values: values.min(skipna=False))
-    rows["r2_shuffled"] = found["r2_shuffled"]
+    rows["r2_shuffled"] = table.groupby("seed")["r2_shuffled"].mean()
+    # A replica that was stopped as diverged keeps its last weights, and has an R^2.
+    table = table.assign(r2=table["r2"].where(table["diverged"] == 0))
+    for end in ("", "_untrained"):
+        rare, frequent = (
+            table[chosen].groupby("seed")[f"r2{end}"].mean() for chosen in (is_rare, ~is_rare)
+        )
+        cosines = table[is_rare].groupby("seed")[f"cosine{end}"]
+        cosine = cosines.agg(lambda values: values.min(skipna=False))
+        # A readout that is worse than the mean has learned nothing.
+        learned = (rare >= 0.5 * frequent.clip(lower=0)) & (rare > 0)
+        aligned = (cosine >= HALF_LEARNED).astype(float)
+        rows[f"r2_rare{end}"], rows[f"r2_frequent{end}"], rows[f"cosine{end}"] = (
+            rare,
+            frequent,
+            cosine,
+        )
+        rows[f"learned{end}"] = learned.astype(float).where(rare.notna())
+        rows[f"aligned{end}"] = aligned.where(rare.notna() & cosine.notna())
     return rows[[*METRICS, "given"]]
 
 
