@@ -103,6 +103,11 @@ READS = {
         "float(subprocess.check_output(['cat', 'level.txt']))",
         "subprocess.Popen: what else it reads is not seen",
     ),
+    "the network": (
+        "import socket\n",
+        "socket.socket(type=socket.SOCK_DGRAM).sendto(b'1', ('127.0.0.1', 9))",
+        "socket.__new__: what else it reads is not seen",
+    ),
 }
 
 
@@ -134,8 +139,10 @@ def test_own_file_sees_no_session_and_changes_none(monkeypatch):
     write("own", patch + "os.environ['X'] = '1'\n" + LOSS.format("float(os.environ['MY_LEVEL'])"))
     plain = train(loss="vicreg")
     assert "KeyError: 'MY_LEVEL'" in refusal(train, loss="own:loss")
+    write("own", patch + "import sys\n" + LOSS.format("len(sys.argv + sys.orig_argv) - 2"))
+    seen = train(loss="own:loss")
     write("own", patch + LOSS.format(0))
-    train(loss="own:loss")
+    assert seen == train(loss="own:loss")
     assert plain == train(loss="vicreg")
     assert "X" not in os.environ
 

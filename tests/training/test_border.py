@@ -150,6 +150,9 @@ def test_unknown_choice_or_option_is_refused(settings):
     assert "must be one of infonce," in message
     assert "did you mean 'infonce'" in message
     assert "has no option tao" in refusal(run, settings, loss_options={"tao": 1.0})
+    for key in ("f_x", "features"):  # which the training gives
+        message = refusal(run, settings, loss="supervised", loss_options={key: 1.0})
+        assert message.endswith(f"supervised has no option {key}; it has none")
 
 
 def test_own_choices_of_functions_and_files_agree(settings, tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ INSTALLED = tuple(
 """Folders of installed packages, as they were before any of the user's code ran."""
 OPAQUE = (
     *("subprocess.Popen", "os.system", "os.posix_spawn", "os.spawn", "os.exec", "os.fork"),
-    *("os.forkpty", "pty.spawn", "ctypes.dlopen", "socket.connect", "builtins.input"),
+    *("os.forkpty", "pty.spawn", "ctypes.dlopen", "socket.__new__", "builtins.input"),
 )
 """Events after which nobody knows what was read."""
 FOLDERS: list[str] = []

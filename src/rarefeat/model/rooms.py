@@ -365,7 +365,7 @@ def furnish(room: Room) -> None:
     # Sources alone, which no cache of an earlier text stands for.
     sys.dont_write_bytecode, sys.pycache_prefix = True, os.devnull
     if room.is_forked and room.is_of_files:
-        sys.modules["__main__"], sys.argv = ModuleType("__main__"), [""]
+        sys.modules["__main__"], sys.argv, sys.orig_argv = ModuleType("__main__"), [""], [""]
         for name in vars(builtins).keys() - BUILTINS:
             delattr(builtins, name)
         for name in [*os.environ]:

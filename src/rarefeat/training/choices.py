@@ -23,6 +23,16 @@ BUILT_IN = {
     "optimiser": ("sgd", "momentum", "adam", "adamw"),
 }
 """Names of the built-in ones, for the config, which is read without torch; a test compares them."""
+GIVEN = {
+    "data_law": (3, ()),
+    "encoder": (2, ()),
+    "loss": (2, ("features", "negatives")),
+    "optimiser": (1, ()),
+}
+"""How many arguments the training gives a part by place, and which by name: no options."""
+
+
+BY_PLACE = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> Callable:
@@ -50,12 +60,17 @@ def bind_options(
     """
     if "lr" in options:
         raise RarefeatError(f"{kind}: lr: the rate is the key eta, got {options['lr']}")
-    parameters = inspect.signature(function).parameters
+    n_given, given = GIVEN[kind.rpartition(" ")[2]]
+    parameters = dict(inspect.signature(function).parameters)
+    by_place = [name for name, item in parameters.items() if item.kind in BY_PLACE][:n_given]
+    for name in (*by_place, *given):
+        parameters.pop(name, None)
     takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
-    if unknown := [name for name in options if name not in parameters and not takes_any]:
+    refused = {*by_place, *given} if takes_any else options.keys() - parameters.keys()
+    if unknown := [name for name in options if name in refused]:
         raise RarefeatError(
             f"{kind}: {own_name(function)} has no option {unknown[0]}"
-            f"{suggest(unknown[0], parameters)}; it has {', '.join(parameters)}"
+            f"{suggest(unknown[0], parameters)}; it has {', '.join(parameters) or 'none'}"
         )
     is_own = isinstance(function, OwnCallable)
     keeps = [name for name, item in parameters.items() if is_own and item.default is not item.empty]
