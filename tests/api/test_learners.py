@@ -63,6 +63,7 @@ def test_train_learners_takes_functions_and_options():
         ({"fresh": "no"}, "fresh: must be True or False"),
         ({"history": True}, "history: has no effect"),
         ({"loss": "spectral", "tau": 0.5}, "tau: has no effect: the loss spectral takes none"),
+        ({"optimiser_options": {"weight_decay": 1}, "lambda_": 0.1}, "lambda_: has no effect: opt"),
         ({"encoder": "mlp", "sigma_0": 0.1}, "sigma_0: has no effect: the encoder mlp takes none"),
         ({"encoder": "linear", "bias": {"share": 0}}, "bias: has no effect: the encoder linear"),
     ],
@@ -185,6 +186,20 @@ def test_losses_are_told_at_every_step(loss):
 def test_learners_refuse_tokens_of_another_width():
     learners = rarefeat.train_learners(loss="spectral", **SMALL)
     assert "must be (n, L, 20)" in refusal(learners, torch.zeros(2, 4, 21))
+
+
+class Scaled(torch.nn.Linear):
+    def __init__(self, d1, m):
+        super().__init__(d1, m)
+        self.scale = torch.rand(()).item()
+
+    def forward(self, tokens):
+        return super().forward(tokens).sum(-2) * self.scale
+
+
+def test_learners_of_one_file_have_one_graph(tmp_path):
+    learners = rarefeat.train_learners(encoder=Scaled, loss="vicreg", seed=[1, 2], **SMALL)
+    assert "Scaled is built otherwise" in refusal(learners.save, tmp_path / "a.safetensors")
 
 
 def test_stream_pairs_feeds_a_loader_and_begins_anew():

@@ -103,6 +103,11 @@ READS = {
         "float(subprocess.check_output(['cat', 'level.txt']))",
         "subprocess.Popen: what else it reads is not seen",
     ),
+    "a database": (
+        "import sqlite3\n",
+        "sqlite3.connect('file:level.txt?mode=ro', uri=True).total_changes",
+        "sqlite3.connect: what else it reads is not seen",
+    ),
     "the network": (
         "import socket\n",
         "socket.socket(type=socket.SOCK_DGRAM).sendto(b'1', ('127.0.0.1', 9))",

@@ -77,8 +77,8 @@ def critical_frequency(
     if measure not in MEASURES:
         raise RarefeatError(f"measure: must be readout or cosine, got {shorten_repr(measure)}")
     column = MEASURES[measure]
-    grid = sorted({0.0, *to_list(eps_min)})
-    plans, names = plan_sweep(grid, sigma, seed, None, None, keys)
+    grid = sorted({0.0, *(check_number("eps_min", value) for value in to_list(eps_min))})
+    plans, names = plan_sweep(grid, check_number("sigma", sigma), seed, None, None, keys)
     seconds = estimate_seconds(plan for _, plan in plans)
     what = f"{len(plans)} learners, {len(grid)} frequencies, {len(plans[0][1].seeds)} seeds"
     print(f"critical_frequency: {what}: about {seconds / 60:.1f} minutes", file=sys.stderr)

@@ -157,17 +157,24 @@ class Learners:
         """
         if seed not in self.seeds:
             raise RarefeatError(f"seed: must be one of {self.seeds}, got {seed!r}")
-        place = self.seeds.index(seed)
-        module = self._build(place)
+        module = self._build(self.seeds.index(seed))
+        self._check(module, [seed])
+        return module
+
+    def _check(self, module: torch.nn.Module, seeds: list[int]) -> None:
+        """Raise RarefeatError unless a module with the parameters of a seed embeds as that does."""
         tokens = torch.randn(len(self.seeds), 6, self.data.L, self.data.d1)
-        with torch.no_grad():
-            if not torch.allclose(module(tokens[place]), self(tokens)[place], 1e-3, 1e-5):
+        embeddings = self(tokens)
+        for place in map(self.seeds.index, seeds):
+            module.load_state_dict({name: value[place] for name, value in self.parameters.items()})
+            with torch.no_grad():
+                same = torch.allclose(module(tokens[place]), embeddings[place], 1e-3, 1e-5)
+            if not same:
                 name = own_name(self.learner.encoder)
                 raise RarefeatError(
-                    f"{name} is built otherwise here than where it was trained;"
-                    " it must depend on its parameters and buffers alone"
+                    f"{name} is built otherwise here than where it was trained, or for another"
+                    " seed; it must depend on its parameters and buffers alone"
                 )
-        return module
 
     @entry_point
     def save(self, path: str | Path) -> None:
@@ -177,8 +184,10 @@ class Learners:
         writes it. A file that is there is replaced.
         """
         tokens, graph = torch.zeros(2, self.data.L, self.data.d1), io.BytesIO()
+        module = self.module(self.seeds[0])
+        self._check(module, self.seeds)  # the file has one graph for all seeds
         program = torch.export.export(
-            self.module(self.seeds[0]), (tokens,), dynamic_shapes=({0: torch.export.Dim("n")},)
+            module, (tokens,), dynamic_shapes=({0: torch.export.Dim("n")},)
         )
         torch.export.save(program, graph)
         tensors = {f"parameters.{name}": value for name, value in self.parameters.items()} | {
@@ -306,8 +315,6 @@ def plan_learner(
     choices, arm = {name: keys[name] for name in vars(Learner())}, keys["arm"]
     changes = {key: value for key, value in keys.items() if key not in {*choices, "arm"}}
     choices |= {name: check_options(name, choices[name]) for name, _ in KINDS.values()}
-    if not isinstance(choices["fresh"], bool):
-        raise RarefeatError(f"fresh: must be True or False, got {choices['fresh']!r}")
     decay = changes.get("lambda", changes.get("lambda_"))
     if decay is not None and choices["optimiser"] not in OPTIMISERS:
         choices["optimiser_options"].setdefault("weight_decay", decay)
@@ -354,16 +361,19 @@ def check_effect(
     readers = {
         "sigma_0": ("encoder", "sigma_0"),
         "attention_scale": ("encoder", "attention_scale"),
-        "bias": ("encoder", "bias"),
         "lambda": ("optimiser", "weight_decay"),
         "tau": ("loss", "tau"),
     }
     unread = {"history": "learners keep none"}
+    values = {key.rstrip("_"): value for key, value in changes.items()}
     for key, (kind, name) in readers.items():
+        options, value = getattr(learner, KINDS[kind][0]), values.get(key)
         if name not in given[kind]:
             unread[key] = f"the {kind} {own_name(getattr(learner, kind))} takes none"
-    if getattr(module, "thresholds", ""):
-        del unread["bias"]
+        elif options.get(name, value) != value:
+            unread[key] = f"{KINDS[kind][0]} has {name}: {options[name]}"
+    if not getattr(module, "thresholds", ""):
+        unread["bias"] = f"the encoder {own_name(learner.encoder)} takes none"
     if arm != "dense":
         # The moments that a rule sees are those of InfoNCE at this temperature.
         unread.pop("tau", None)
@@ -488,7 +498,8 @@ def stream_pairs(
     fresh : bool
         Whether every pair comes once; else N pairs come back, with fresh noise.
     **changes
-        Keys of `data` and `training`, of which K is the size of a batch.
+        Keys of `data` and `training`, of which K is the size of a batch. What no pair depends on,
+        as `eta`, has no effect.
 
     Returns
     -------

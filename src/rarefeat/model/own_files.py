@@ -24,7 +24,8 @@ INSTALLED = tuple(
 """Folders of installed packages, as they were before any of the user's code ran."""
 OPAQUE = (
     *("subprocess.Popen", "os.system", "os.posix_spawn", "os.spawn", "os.exec", "os.fork"),
-    *("os.forkpty", "pty.spawn", "ctypes.dlopen", "socket.__new__", "builtins.input"),
+    *("os.forkpty", "pty.spawn", "ctypes.dlopen", "socket.__new__", "sqlite3.connect"),
+    "builtins.input",
 )
 """Events after which nobody knows what was read."""
 FOLDERS: list[str] = []
@@ -98,7 +99,7 @@ def install_hook() -> None:
 
 def note(event: str, arguments: tuple) -> None:
     """Note what the user's code opens, lists or starts, an audit hook."""
-    if not NOTED or event not in ("open", "os.listdir", "os.scandir", "sqlite3.connect", *OPAQUE):
+    if not NOTED or event not in ("open", "os.listdir", "os.scandir", *OPAQUE):
         return
     name = arguments[0] if arguments else None
     if event == "open":
