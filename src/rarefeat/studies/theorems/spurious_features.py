@@ -24,8 +24,14 @@ from rarefeat.figures.style import STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import STATED
 from rarefeat.studies.theorems.problems import SpuriousProblem
-from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows, settings_on
-from rarefeat.studies.theorems.tables import result_schema
+from rarefeat.studies.theorems.results import (
+    Row,
+    by_setting,
+    of_quantity,
+    result_schema,
+    setting_rows,
+    settings_on,
+)
 
 STUDY = "spurious_features"
 QUANTITIES = {
