@@ -54,11 +54,7 @@ def interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
 
 
 def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
-    """Select the steps from 100 on that draw the stairs of each point.
-
-    They are the steps at which another replica has learned, each with the step before it, the
-    first step and the last.
-    """
+    """Select from step 100 on those around a change of counts, the first and the last step."""
     shares = shares[shares["step"] >= 100]
     points = shares.groupby(["study", *AXES])[["learned", "pure"]]
     rises = (points.diff().fillna(1) > 0).any(axis=1)
@@ -67,10 +63,7 @@ def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_longer(table: pd.DataFrame) -> pd.DataFrame:
-    """Count the replicas that have learned by COUNTED_STEPS, at each point.
-
-    `cosine_without` is the median cosine of the others.
-    """
+    """Count who has learned by COUNTED_STEPS at each point, with the others' median cosine."""
     rows = []
     for point, group in points_of(table):
         times = group["learned_at"]
