@@ -12,7 +12,7 @@ from whole_project import RESULTS, ROOT, execute, planned_jobs, run, run_module,
 from rarefeat.figures.labels import quantity
 from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
-from rarefeat.studies.two_layer.compare import bounds_of
+from rarefeat.studies.two_layer.printed import bounds_of
 from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.files.schema import validate
 from rarefeat.workflow.files.sealed_files import read_table

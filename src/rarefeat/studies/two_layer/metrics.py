@@ -103,11 +103,7 @@ def live_share(neurons: TwoLayerNetwork, x: Inputs) -> float:
 
 
 def rare_ratio(neurons: TwoLayerNetwork, relevant: Relevant, frequency: list[float]) -> float:
-    """Return the weight of the rarest relevant pattern over that of the most frequent ones.
-
-    It is the least-squares slope over neurons, sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean
-    over the most frequent patterns.
-    """
+    """Return the slope over neurons of the rarest pattern's weight in the most frequent ones'."""
     often = torch.tensor(frequency)
     rarest = neurons.w[:, relevant[often.argmin()]].double()
     common = neurons.w[:, relevant[often == often.max()]].double().mean(1)
@@ -143,10 +139,7 @@ def kinks(neurons: TwoLayerNetwork, x: Inputs, count: Values) -> Float[Tensor, "
 def head_kernel(
     neurons: TwoLayerNetwork, x: Inputs, count: Values, problem: Problem
 ) -> list[float]:
-    """Return the eigenvalues of the head's kernel on the counts of a parity (theory.count_kernel).
-
-    They set the pace at which plain gradient descent on the head learns the stairs.
-    """
+    """Return the eigenvalues of the head's kernel on a parity's counts (theory.count_kernel)."""
     slope, at_0 = (values.double().numpy() for values in lines(neurons, x, count))
     probability, _ = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
     return theory.count_kernel(slope, at_0, np.arange(problem.k + 1), probability).tolist()
