@@ -130,15 +130,9 @@ def measure_augmentation(
 
 
 def measure_replica(
-    study: Study,
-    cell: Cell,
-    seed: int,
-    trained: dict[Arm, TrainedEncoder],
-    labelled: MeasuredNetwork | None,
-    labels: list[int],
-    tests: int,
-    gradients: int,
-) -> tuple[list[dict], list[dict]]:
+    study: Study, cell: Cell, seed: int, trained: dict[Arm, TrainedEncoder],
+    labelled: MeasuredNetwork | None, labels: list[int], tests: int, gradients: int,
+) -> tuple[list[dict], list[dict]]:  # fmt: skip
     """Return the rows of one seed at one point, for each of the tables."""
     data, draws, sigma, eps_min = study.data, study.draws, cell["sigma"], cell["eps_min"]
     space = make_simulator("direct", draws, data.d, data.d1, study.training.m, [seed])

@@ -113,13 +113,9 @@ def course_metrics(
 
 
 def gradient_fractions(
-    weights: Float[Tensor, "m p"],
-    dictionary: Float[Tensor, "p d"],
-    x: Float[Tensor, "n p"],
-    y: Float[Tensor, "n p"],
-    p: float,
-    sigma: float,
-) -> dict[str, float]:
+    weights: Float[Tensor, "m p"], dictionary: Float[Tensor, "p d"], x: Float[Tensor, "n p"],
+    y: Float[Tensor, "n p"], p: float, sigma: float,
+) -> dict[str, float]:  # fmt: skip
     """Compute P3: E[h_i(y) <grad h_i(x), v>] over <w_i, v> at b = 0, each summed over i and v."""
     weights, M = weights.double(), dictionary.double()
     pulled = weights @ (y.double().mT @ x.double() / len(x))

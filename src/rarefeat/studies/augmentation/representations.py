@@ -86,13 +86,9 @@ def embed_in_plane(
 
 
 def measure(
-    study: ImageStudy,
-    draws: str,
-    images: dict[str, Tensor],
-    pools: dict[int, Int[Tensor, " pool"]],
-    encoders: dict[int, ImageEncoder],
-    embedded: int,
-) -> dict[str, pd.DataFrame]:
+    study: ImageStudy, draws: str, images: dict[str, Tensor],
+    pools: dict[int, Int[Tensor, " pool"]], encoders: dict[int, ImageEncoder], embedded: int,
+) -> dict[str, pd.DataFrame]:  # fmt: skip
     """Return the tables of one kind of views: of networks trained, and before their training."""
     test, labels = images["test"], images["test_labels"]
     classes = int(images["train_labels"].max()) + 1

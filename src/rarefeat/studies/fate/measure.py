@@ -139,12 +139,9 @@ class Trainings:
     n_minority, uniforms, query_key = 1, None, None
 
     def __init__(
-        self,
-        settings: CellSettings,
-        regimes: Sequence[Regime],
-        seeds: Sequence[int],
+        self, settings: CellSettings, regimes: Sequence[Regime], seeds: Sequence[int],
         push: Push | None,
-    ):
+    ):  # fmt: skip
         self.settings, self.push, training = settings, push, settings.training
         samples = [Sample(settings, seed) for seed in seeds]
         self.keep([Replica(sample, regime) for regime in regimes for sample in samples])

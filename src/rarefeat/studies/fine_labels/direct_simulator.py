@@ -104,13 +104,9 @@ def scores(network: Network, activations: Float[Tensor, "n P r"]) -> Float[Tenso
 
 
 def step(
-    network: Network,
-    learner: Learner,
-    x: Float[Tensor, "N P d"],
-    classes: Int[Tensor, " N"],
-    noise: Bool[Tensor, "N P"],
-    tune: Int[Tensor, " G"] | None = None,
-) -> tuple[Network, StepDiagnostics]:
+    network: Network, learner: Learner, x: Float[Tensor, "N P d"], classes: Int[Tensor, " N"],
+    noise: Bool[Tensor, "N P"], tune: Int[Tensor, " G"] | None = None,
+) -> tuple[Network, StepDiagnostics]:  # fmt: skip
     """Take one step, eq. (16) and (18); of fine-tuning with the superclasses `tune`."""
     N, P = x.shape[:2]
     outputs = activations(network, x)
@@ -125,12 +121,9 @@ def step(
 
 
 def train(
-    network: Network,
-    data: EasyData,
-    learner: Learner,
-    batches: Iterable[tuple[Tensor, Tensor, Tensor]],
-    tune: Int[Tensor, " G"] | None = None,
-) -> tuple[Network, StepDiagnostics]:
+    network: Network, data: EasyData, learner: Learner,
+    batches: Iterable[tuple[Tensor, Tensor, Tensor]], tune: Int[Tensor, " G"] | None = None,
+) -> tuple[Network, StepDiagnostics]:  # fmt: skip
     """Train on batches of samples, with the neurons that can be active in the products alone."""
     rows = []
     for t, (x, classes, noise) in enumerate(batches):

@@ -186,13 +186,10 @@ def head_inputs(state: DetectorState, patches: Patches) -> Float[Tensor, "S n FG
 
 
 def step(
-    state: DetectorState,
-    data: EasyData,
-    learner: Learner,
-    batch: Float[Tensor, "S subclasses per_subclass 4"],
-    classes: Int[Tensor, "S N"],
+    state: DetectorState, data: EasyData, learner: Learner,
+    batch: Float[Tensor, "S subclasses per_subclass 4"], classes: Int[Tensor, "S N"],
     tune: Int[Tensor, " G"] | None = None,
-) -> tuple[DetectorState, Float[Tensor, " S"]]:
+) -> tuple[DetectorState, Float[Tensor, " S"]]:  # fmt: skip
     """Take one step, eq. (16) and (18); return the loss, too."""
     F = easy_scores(state, batch)
     loss, descent = cross_entropy(F, classes) if tune is None else fine_tuning(F, classes, tune)
@@ -208,13 +205,10 @@ def step(
 
 
 def train(
-    state: DetectorState,
-    data: EasyData,
-    learner: Learner,
-    batches: Iterable[tuple[Patches, Int[Tensor, "S N"]]],
-    record: list[int],
+    state: DetectorState, data: EasyData, learner: Learner,
+    batches: Iterable[tuple[Patches, Int[Tensor, "S N"]]], record: list[int],
     tune: Int[Tensor, " G"] | None = None,
-) -> tuple[DetectorState, DetectorHistory]:
+) -> tuple[DetectorState, DetectorHistory]:  # fmt: skip
     """Train on batches of easy samples; with the superclasses `tune` it is fine-tuning."""
     rows = []
     for t, (patches, classes) in enumerate(batches):

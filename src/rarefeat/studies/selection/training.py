@@ -249,12 +249,9 @@ def bias_after_step(
 
 
 def reinitialise_neurons(
-    simulator: ReducedSimulator,
-    weights: Float[Tensor, "S m p"],
-    which: Bool[Tensor, "S m"],
-    sigma_0: float,
-    generators: Generators,
-) -> Float[Tensor, "S m p"]:
+    simulator: ReducedSimulator, weights: Float[Tensor, "S m p"], which: Bool[Tensor, "S m"],
+    sigma_0: float, generators: Generators,
+) -> Float[Tensor, "S m p"]:  # fmt: skip
     """Draw some neurons again from the initial distribution, N(0, sigma_0^2) in R^d1.
 
     The distribution is exact: a new neuron has Gaussian coordinates in the span of the other
@@ -285,12 +282,9 @@ def point_of(cell: Mapping[str, float]) -> str:
 
 
 def training_point(
-    data: Data,
-    training: Training,
-    sigma: float,
-    hypercube: LatinHypercube | None,
+    data: Data, training: Training, sigma: float, hypercube: LatinHypercube | None,
     cell: Mapping[str, float],
-) -> TrainingPoint:
+) -> TrainingPoint:  # fmt: skip
     """Return the training point of a cell of a sweep.
 
     In a drawn regime, sigma_0 and sigma are scaled by d1^(-1/2), lambda is drawn in units of the
