@@ -15,10 +15,9 @@ COUNTED_STEPS = 500, 2000, 8000, 32_000
 def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
     """Compare ways of drawing, and removals of pairs, by who learns and when.
 
-    A row for each way and number of pairs: counts with the exact interval of the share, medians at
-    `looked`, and paired differences of the share from pairs as drawn (`reuse_`), from fresh pairs
-    (`fresh_`), and of a removal from as many random pairs (`random_`), with that of log2 of the
-    step of learning (`delay_`; who never learns counts as T). The tables are those of the studies.
+    Paired differences are from pairs as drawn (`reuse`), from fresh ones (`fresh`), and of a
+    removal from as many random pairs (`random`), with that of log2 of the step of learning
+    (`delay`).
     """
     cells, rows = dict(iter(pd.concat(tables).groupby(["latents", "N"]))), []
     for (latents, N), cell in cells.items():

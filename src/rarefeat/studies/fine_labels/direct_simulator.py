@@ -85,8 +85,7 @@ def initialise(
 def can_activate(network: Network, data: EasyData) -> Bool[Tensor, " r"]:
     """Return whether some patch can activate each neuron; the others never change.
 
-    Feature patches have amplitudes up to sqrt(1 + iota). Of the noise along w, eight standard
-    deviations are allowed for; one patch and neuron in 10^15 exceeds them.
+    Of the noise along w, eight standard deviations are allowed for; one in 10^15 exceeds them.
     """
     largest = math.sqrt(1 + data.iota) * network.weights[:, : data.features].amax(-1)
     return largest + 8 * data.sigma_zeta * network.weights.norm(dim=-1) > -network.bias

@@ -148,11 +148,7 @@ def easy_scores(
 
 
 def detector_outputs(state: DetectorState, patches: Patches) -> Iterator[Float[Tensor, "n F G"]]:
-    """Yield the output of one detector of each group, for each replica in turn.
-
-    It is ReLU(alpha (<w(0), v> + A) + b), summed over the patches of v and over the loud patch
-    zeta*, of easy or hard samples.
-    """
+    """Yield the output of a detector of each group, over all patches and zeta*, by replica."""
     slopes, costs = state.projection.mT, state.negative_bias.mT
     for s, (projection, negative_bias) in enumerate(zip(slopes, costs, strict=True)):
         chunks = []
@@ -176,11 +172,7 @@ def scores(state: DetectorState, patches: Patches) -> Float[Tensor, "S n G"]:
 
 
 def head_inputs(state: DetectorState, patches: Patches) -> Float[Tensor, "S n FG"]:
-    """Compute the inputs of a linear head.
-
-    The |S| equal neurons of a group are one input, times sqrt |S|. For any penalty on the square of
-    the head this is the same regression as on the neurons one by one.
-    """
+    """Compute the inputs of a linear head: equal neurons of a group are one, times sqrt |S|."""
     groups = zip(detector_outputs(state, patches), state.detectors, strict=True)
     return torch.stack([(outputs * number.T.sqrt()).flatten(1) for outputs, number in groups])
 

@@ -66,8 +66,7 @@ def sets_of(
 def count(d: int, ratios: list[float], neurons: int) -> Float[Tensor, "ratios d+2"]:
     """Count lucky neurons, and neurons by the size of their N_i, over initial neurons.
 
-    The sets depend neither on sigma_0 nor on d1 or m: the features of w_i(0) are N(0, sigma_0^2)
-    in any orthonormal dictionary, and only their shares matter. One draw serves every ratio.
+    The sets depend on neither sigma_0, d1 nor m; one draw serves every ratio.
     """
     g = generator("scaling", d, "lucky sets")
     at_once = max(CHUNK // d, 1)
@@ -86,10 +85,8 @@ def count(d: int, ratios: list[float], neurons: int) -> Float[Tensor, "ratios d+
 def lucky_sets_table(d: int, ratios: list[float], n: int) -> pd.DataFrame:
     """Return the counts with intervals, a row per ratio.
 
-    At initialisation the features are exchangeable, and a neuron is lucky for one at most: of n
-    neurons, the number lucky for any is binomial with d times the probability for one, and has
-    the exact interval of Clopper and Pearson. |N_i| is independent from neuron to neuron, and its
-    mean has the normal interval.
+    A neuron is lucky for one feature at most, so that the number lucky for any is binomial with d
+    times the probability for one (Clopper and Pearson). The mean |N_i| has the normal interval.
     """
     m, size, rows = round(d**C_M), np.arange(d + 1), []
     for ratio, (lucky, *of_size) in zip(ratios, count(d, ratios, n).tolist(), strict=True):
@@ -208,12 +205,9 @@ def power_law(
 ) -> tuple[float, float, float]:
     """Fit the exponent of estimate ~ d^exponent with its 95 % interval.
 
-    A random-effects regression, log estimate = a + b log d + u + e: e has the known standard
-    error of the logarithm; u, of a variance tau^2 common to all points, is what a power law
-    misses. tau^2 is 0, or where the weighted squares of the residuals equal their n - 2 degrees
-    of freedom (Paule & Mandel 1982). The interval is Student's with n - 2, as few points say
-    little about tau^2: precise estimates that lie on no power law give a wide interval, not a
-    precise exponent.
+    A random-effects regression (Paule & Mandel 1982), log estimate = a + b log d + u + e: e has the
+    known standard error, u is what a power law misses. Student's interval with n - 2 degrees of
+    freedom, as few points say little about the variance of u.
     """
     x, y, variance = np.log(d), np.log(estimate), np.maximum((error / estimate) ** 2, 1e-12)
 
@@ -240,11 +234,9 @@ def power_law(
 def exponent_rows(
     quantity: str, ratio: float, points: pd.DataFrame, d1_power: float = np.nan
 ) -> list[dict]:
-    """Fit the exponent of a quantity from its points.
+    """Fit the exponent of a quantity from its points; zeros are left out, and counted.
 
-    Where the bound is from below, it is fitted also without the factor 1 / sqrt(log d) that eq.
-    (238) has and eq. (239) drops. A quantity of which nothing was seen has no logarithm: such
-    points are left out, and counted.
+    A bound from below is fitted also without the factor 1 / sqrt(log d) that eq. (239) drops.
     """
     positive = points[points["estimate"] > 0]
     if positive["d"].nunique() < 3:
@@ -268,14 +260,10 @@ def exponent_rows(
 
 
 def scaling_exponents(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Fit the exponents in d that the paper bounds.
+    """Fit the exponents in d that the paper bounds, over every d, and over the upper half.
 
-    The test is whether the fitted exponent over the measured range of d contradicts the bound,
-    with its whole interval on the wrong side. The bounds are one-sided, for d to infinity and up
-    to powers of log d, so that neither answer proves or refutes them. The sets at initialisation
-    are fitted over every d, and over the upper half, which is closer to the limit. After training
-    a point is a size (d, m), its mean over seeds with the standard error; sizes of every C_m
-    share a fit, as the bounds are on shares of m.
+    The test is whether the whole interval lies on the wrong side of a bound. After training a point
+    is a size (d, m); sizes of every C_m share a fit, as the bounds are on shares of m.
     """
     lucky_sets, trained = tables["lucky_sets"].sort_values("d"), tables["scaling"]
     rows = []

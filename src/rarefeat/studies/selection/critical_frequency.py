@@ -44,10 +44,9 @@ class CriticalFrequency(NamedTuple):
     """Neighbouring eps_min between which the outcome of every replica changes, if there are."""
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval by the jackknife over seeds.
+        """Return the 95 % interval by the jackknife over seeds, whose streams all eps_min share.
 
-        Seeds share their random streams over eps_min, hence the jackknife. Where all seeds agree,
-        the interval is the gap. NaN with a single seed.
+        Where all seeds agree, it is the gap. NaN with a single seed.
         """
         if self.gap:
             return self.gap

@@ -102,9 +102,7 @@ def train(
 ) -> tuple[Parameters, Bool[Tensor, "S m"]]:  # fmt: skip
     """Train replicas under one rule; return their parameters and the last mask.
 
-    The random streams of a seed are the same under every rule. A random mask is drawn at every
-    step: neurons that are masked at every step would get a gradient at every step, and take over
-    the whole embedding.
+    A random mask is drawn at every step: neurons that are always masked would take over.
     """
     random = [generator(draws, seed, "training") for seed in seeds]
     start = initial_parameters([SIDE**2, training.hidden, training.m], random)

@@ -196,9 +196,8 @@ def train(
 ) -> tuple[dict[str, ArmReplicas], list[ScoredState], Float[Tensor, "S m"]]:  # fmt: skip
     """Train every arm on the same tokens; an arm and seed does not depend on the others.
 
-    Returns the replicas at T by label of the arm, the dense replicas at the `scored` steps, and the
-    uniform draws of the score `random`. `memory` is the window of the running moments, and
-    `patience` the batches without an open gate after which a neuron is silent.
+    Returns the replicas at T by arm, the dense ones at the `scored` steps, and the uniform draws of
+    the score `random`; `memory` and `patience` are those of the config.
     """
     pairs = latents(draws, point, seeds)
     source = PairSource(draws, "reduced", point.data, point.training, point.sigma, seeds, pairs)

@@ -205,9 +205,8 @@ def fine_tune(
 def risk(scale: Float[Tensor, " r"], m: int, stream: torch.Generator) -> float:
     """Return the mean absolute error of a probe of m labels, over that of answering 0.
 
-    Features are a_j z_j of the target task. The predictor of least norm among those that fit the
-    labels, which is an empirical risk minimiser of F_{phi,t} (F.39) wherever all a_j > 0; the
-    labels are y = u^T z with u uniform on the sphere.
+    Features are a_j z_j of the target task, labels u^T z with u uniform on the sphere; the probe is
+    the predictor of least norm that fits them (F.39).
     """
     shape = {"generator": stream, "dtype": scale.dtype}
     u = functional.normalize(torch.randn(PROBES, len(scale), 1, **shape), dim=1)

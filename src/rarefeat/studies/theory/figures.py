@@ -36,9 +36,7 @@ def by_study(
 def onset(study: TheoryStudy, eps_min: float, sigma: float) -> float:
     """Return the predicted step at which the minority feature takes off.
 
-    The strongest of m Gaussian neurons starts at sigma_0 sqrt(2 log m) and grows by the closed
-    form of stage 1 until its projection is as large as the whole neuron was at first, sigma_0
-    sqrt(d1).
+    The strongest of m neurons, sigma_0 sqrt(2 log m), grows as in stage 1 to sigma_0 sqrt(d1).
     """
     data, training = study.data, study.training
     eps = np.full(data.d, eps_min)

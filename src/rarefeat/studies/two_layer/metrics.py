@@ -66,11 +66,7 @@ def similarities(neurons: TwoLayerNetwork, targets: Float[Tensor, "r D"]) -> Flo
 
 
 def embedding(cosines: Float[Tensor, "M M"]) -> Float[Tensor, "M 2"]:
-    """Embed a cosine matrix in the plane by multidimensional scaling.
-
-    Classical scaling of squared distances 2 - 2 cos is unique up to reflections, which are fixed by
-    the last target lying to the right and above.
-    """
+    """Embed cosines in the plane by classical scaling, with the last target up and right."""
     squared = 2 - 2 * cosines.double()
     centred = squared - squared.mean(0) - squared.mean(1, keepdim=True) + squared.mean()
     values, vectors = torch.linalg.eigh(-centred / 2)

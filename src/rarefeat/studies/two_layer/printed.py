@@ -179,9 +179,7 @@ def search_rates(
 def choose(table: pd.DataFrame) -> dict[str, float]:
     """Choose for each learner the smallest rates whose held-out accuracy is near the best.
 
-    The accuracy is the mean over the steps and seeds. At the end many candidates are perfect; the
-    mean over the steps also says which is so soonest. Of those within RATE_TOLERANCE of the best
-    the smallest steps are the least noisy.
+    The accuracy is the mean over steps and seeds: at the end many candidates are perfect.
     """
     chosen: dict[str, float] = {}
     for learner, tried in table.groupby("learner"):

@@ -21,8 +21,8 @@ def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarra
 def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
     """Return the best accuracy of a score of the count with at most `changes` sign changes.
 
-    By dynamic programming over the counts: best[sign][s] is the mass that a score of this sign at
-    the last count has classified rightly, after s changes.
+    best[sign][s] is the mass that is right, of scores with this sign at the last count, after s
+    changes.
     """
     best = {sign: [0.0] + [-math.inf] * changes for sign in (-1, 1)}
     for p, y in zip(probability, labels, strict=True):
@@ -40,20 +40,13 @@ def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> floa
 def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: float = 0.5) -> float:
     """Return cos(w_i^(1), sum_{j in A} M_j) of a neuron that is on for a share beta of n samples.
 
-    It is [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}: signal beta gamma / sigma~ on
-    each of k patterns against the sampling error of D - k that are independent of y. beta = 1 gives
-    step 2, where the live neurons are on for every sample. What the population itself puts on
-    patterns outside A (eps_e of Lemma 2.6) is left out.
+    beta = 1 gives step 2, where the live neurons are on for every sample.
     """
     return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
 
 
 def initial_cosine(d: int, m: int) -> float:
-    """Return the expected largest cosine of m isotropic vectors in R^d to a fixed one.
-
-    A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1) / 2), and the mean of the largest is the
-    integral of 1 - F^m.
-    """
+    """Return the expected largest cosine of m isotropic vectors in R^d to a fixed one."""
     half = (d - 1) / 2
     value, _ = integrate.quad(
         lambda c: 1 - special.betainc(half, half, (1 + c) / 2) ** m,
@@ -68,9 +61,7 @@ def initial_cosine(d: int, m: int) -> float:
 def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:
     """Return the weight of one rare relevant pattern over that of a full one after step 2.
 
-    It is cov(y, phi~_r) / cov(y, phi~_j) for majority labels over odd k: step 2 makes every live
-    neuron proportional to E[y phi~] - E[y] E[phi~]. Thinning moves a share of the occurrences of
-    the rare pattern to absence.
+    It is cov(y, phi~_r) / cov(y, phi~_j) for majority labels over odd k.
     """
     outcomes = []
     for c in range(k):  # of the other k - 1 patterns are there
@@ -95,12 +86,7 @@ def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.
 def fixed_feature_bound_mean(
     N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float
 ) -> np.ndarray:
-    """Return the lower bound on the mean hinge loss over all A of size k.
-
-    The argument of Theorem 2.2 without rounding: the mean is >= p_o (1 - B sqrt(N / C(D, k))).
-    Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's
-    inequality.
-    """
+    """Return the lower bound p_o (1 - B sqrt(N / C(D, k))) on the mean hinge loss over all A."""
     return p_o * (1 - np.asarray(B) * np.sqrt(np.asarray(N) / comb(D, k)))
 
 
