@@ -281,7 +281,7 @@ def test_a_switched_off_compiler_is_one_line():
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
-    assert "RarefeatError: NUMBA_DISABLE_JIT is set" in done.stderr
+    assert "RarefeatError: train: NUMBA_DISABLE_JIT is set" in done.stderr
 
 
 def test_a_native_kernel_of_the_direct_simulator_is_refused():

@@ -115,12 +115,25 @@ def a_learner(options: dict) -> dict:
         (a_study("theory", "paper"), "imbalance and theory both have a study paper; each needs a"),
         (a_study("imbalance", "theory"), "two targets have the name theory; each needs a name of"),
         ({"most_seeds": "many"}, "most_seeds"),
-        (a_learner({"loss_options": {"temp": 1}}), "loss_options: infonce has no option temp"),
-        (a_learner({"optimiser_options": {"lr": 1}}), "the rate is the key eta"),
     ],
 )
 def test_names_must_be_unique(raw, words):
     assert words in refusal(parse, RAW | raw)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"loss_options": {"temp": 1}}, "learners: mine: loss: infonce has no option temp"),
+        (
+            {"optimiser_options": {"lr": 1}},
+            "learners: mine: optimiser: lr: the rate is the key eta",
+        ),
+    ],
+)
+def test_options_of_a_learner_are_refused_before_its_first_job(options, line):
+    raw = RAW | a_learner(options)
+    assert line in refusal(parse(raw).check_inputs, next(iter(raw["learners"]["studies"])))
 
 
 @pytest.mark.parametrize("name", ["1", "a/b", "a\nb", "sträuße", "a.b", "x" * 61])
