@@ -96,8 +96,8 @@ IMAGE_VIEWED = {
 }
 
 index = partial(column, bounds=SIZE, unit="", kind=int)
-STUDY = {"study": text("study of the section `augmentation`")}
-REPLICA = {**STUDY, **POINT, **ARM, "seed": SEED}
+STUDY_COLUMN = {"study": text("study of the section `augmentation`")}
+REPLICA = {**STUDY_COLUMN, **POINT, **ARM, "seed": SEED}
 VIEWS = {
     "study": text("views_KIND, KIND of augmentation.images.kinds"),
     "network": text("trained or initial: after or before its training"),

@@ -59,7 +59,7 @@ maybe = partial(column, missing=True)
 count = partial(column, bounds=SIZE, kind=int)
 flag = partial(column, bounds=SHARE, unit="")
 parameter = partial(column, bounds=SIZE, unit="")
-STUDY = {"study": text("entry of selection.sweeps")}
+STUDY_COLUMN = {"study": text("entry of selection.sweeps")}
 POINT = {"point": text("values on the axes of the sweep other than eps_min, or the drawn regime")}
 EPS_MIN = {"eps_min": column("eps_min / eps_max", SHARE)}
 ARM = {"arm": text("mask and other keys of the arm, or dense")}
@@ -105,7 +105,7 @@ SELECTION_SCORES = TableColumns(
 SELECTION_STEPS = TableColumns(
     "selection_steps",
     "a row per (study, point, arm): the critical frequency of the rare feature",
-    {**STUDY, **POINT, **ARM, **STEP, **SEEDS},
+    {**STUDY_COLUMN, **POINT, **ARM, **STEP, **SEEDS},
     ["study", "point", "arm"],
 )
 SELECTION_FATE = TableColumns(
@@ -113,7 +113,7 @@ SELECTION_FATE = TableColumns(
     "a row per (study, point, eps_min, seed): the learning outcome of a dense replica, and what the"
     " critical-frequency model predicts from its initial weights",
     {
-        **STUDY,
+        **STUDY_COLUMN,
         **POINT,
         **EPS_MIN,
         "seed": SEED,
@@ -130,7 +130,7 @@ SELECTION_LAW = TableColumns(
     "a row per (study, point) of the sweeps with the roles law_fit and law_test: measured and"
     " predicted critical frequency",
     {
-        **STUDY,
+        **STUDY_COLUMN,
         **POINT,
         "lambda": parameter("l2 regularisation"),
         "decay": parameter("lambda over the growth rate of a frequent feature"),
