@@ -31,10 +31,6 @@ def test_standard_error_from_paired_interval(total, differing, n):
     assert standard_error_from_interval(row, PAIRED) == pytest.approx(error, rel=1e-12, abs=1e-12)
 
 
-class Tables(dict):
-    """Published tables of one paper."""
-
-
 def declared_rows(change=lambda rows: rows):
     """Return the judged claims where each claim of one paper has a clear published number."""
     project = load()
@@ -46,7 +42,7 @@ def declared_rows(change=lambda rows: rows):
             "ci_high": 0.501, "n": 60, "verdict": "supported", "remark": math.nan,
         }
     )  # fmt: skip
-    judged = published_claims(Tables(verdicts_imbalance_and_pruning=change(rows)), project)
+    judged = published_claims(dict(verdicts_imbalance_and_pruning=change(rows)), project)
     return judged[judged["primary"]].set_index("claim_id")
 
 

@@ -60,7 +60,6 @@ def browser(tmp_path_factory):
 
 
 def wait(browser, condition, name: str):
-    """Return what a condition gives as soon as it is true."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     return WebDriverWait(browser, SECONDS).until(lambda _: condition(), name)
@@ -68,7 +67,6 @@ def wait(browser, condition, name: str):
 
 @pytest.fixture(scope="module")
 def report(finished, tmp_path_factory) -> Path:
-    """The report of the quick grid."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     succeed(run(finished, "--report", path, "--", "existing_outputs"))
     return path
@@ -92,14 +90,12 @@ def opened(browser, report):
 
 
 def show(browser, path: str, content: str) -> None:
-    """Open a result as its eye button does."""
     uri = "results[arguments[0]].data_uri"
     view = f"{{content: '{content}', contentPath: {uri}, resultPath: arguments[0]}}"
     browser.execute_script(f"app.setView({view})", path)
 
 
 def show_page(browser, path: str) -> None:
-    """Open a page of the report and switch to it."""
     show(browser, path, "html")
     frames = "//iframe[starts-with(@src, 'data:text/html')]"
     (frame,) = wait(browser, lambda: browser.find_elements("xpath", frames), path)
@@ -168,7 +164,6 @@ def test_interactive_page_of_a_run_opens_from_the_report(opened):
 
 
 def open_explorer(browser, address: str = "") -> dict[str, str]:
-    """Open the interactive page of docs/ anew; return its texts by id."""
     browser.get("about:blank")
     browser.get((ROOT / "docs/play.html").as_uri() + address)
     return {name: browser.find_element("id", name).text for name in ("measured", "predicted")}
