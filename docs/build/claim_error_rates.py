@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import stdtr
 
 from rarefeat.claims.estimate import Estimate
-from rarefeat.claims.verdict import ALPHA_LEVEL, p_value_below
+from rarefeat.claims.verdict import ALPHA_LEVEL, interval, p_value_below
 from rarefeat.workflow.files.published import FOLDER, PublishedTables, commit
 from rarefeat.workflow.run.cli_helpers import run_main
 
@@ -83,6 +83,18 @@ def error_rates(law: str, n: int, studies: int = STUDIES) -> pd.DataFrame:
         for name, level in LEVELS.items()
     ]  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def coverage(law: str, n: int, studies: int = 4000) -> tuple[float, float]:
+    """Simulate how often the printed interval, if there is one, and Student's hold a law's mean."""
+    kind, mean, draw = LAWS[law]
+    estimate = estimates_of(draw(np.random.default_rng([n, *law.encode()]), (studies, n)))
+    held = [0, 0]
+    for value, error in zip(estimate.value, estimate.error, strict=True):
+        one = Estimate(value, error, n - 1, n)
+        for i, (low, high) in enumerate((interval(one, kind), one.interval())):
+            held[i] += not (mean < low or mean > high)
+    return held[0] / studies, held[1] / studies
 
 
 def main() -> None:

@@ -34,10 +34,7 @@ STUDY_FIGURES = {
     "half_and_double": {"half_and_double": "half_and_double"},
     "premise": {"premise_replicas": "premise_changes"},
     "invariant_features": {"theorem_numbers": "theorem_means"},
-    "which_learners_lockout": {
-        "which_learners_frequencies": "learner_frequencies",
-        "which_learners_learners": "learner_shares",
-    },
+    "which_learners_lockout": {"which_learners_frequencies": "learner_frequencies"},
     "two_layer_printed": {"two_layer_summary": "two_layer_printed"},
 }
 """Published table in place of each table of a figure, by figure.

@@ -4,12 +4,10 @@ import math
 from typing import Any
 
 import pandas as pd
-from scipy.special import stdtrit
 
 from rarefeat.claims.claim import Claim
-from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.page import NOT_YET
-from rarefeat.claims.verdict import BINARY, PAIRED, confidence_bounds, verdicts
+from rarefeat.claims.verdict import verdicts
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import Project
 
@@ -73,45 +71,16 @@ def published_claims(tables: PublishedTables, project: Project) -> pd.DataFrame:
 
 def measured_row(claim: Claim, entry: Any, primary: bool, remark: str) -> dict:
     """Return a row as `verdicts` needs it, from a published row and the declaration."""
-    value, n = getattr(entry, "estimate", math.nan), int(getattr(entry, "n", 0))
     low, high = claim.region
     point = entry.point if isinstance(entry.point, str) else ""
     return {
         "claim_id": claim.id, "group": claim.group, "paper": claim.paper, "source": claim.source,
         "statement": claim.statement, "study": entry.study, "point": point, "primary": primary,
-        "role": "regime", "estimate": value, "n": n, "freedom": max(n - 1, 1),
-        "error": standard_error_from_interval(entry, claim.kind) if value == value else math.nan,
+        "role": "regime", "estimate": getattr(entry, "estimate", math.nan),
+        "error": getattr(entry, "error", math.nan), "freedom": int(getattr(entry, "freedom", 1)),
+        "n": int(getattr(entry, "n", 0)),
         "required_low": low, "required_high": high, "least": claim.least,
         "resolution": claim.resolution, "kind": claim.kind, "check": claim.check,
         "lowest": claim.bounds[0], "highest": claim.bounds[1], "remark": remark,
         "testable": entry.verdict in TESTED, "published_verdict": entry.verdict,
     }  # fmt: skip
-
-
-def standard_error_from_interval(row: Any, kind: str) -> float:
-    """Recover the standard error from a published 95 % interval.
-
-    For Student intervals it is the larger half-width divided by the t quantile. For PAIRED the
-    interval is exact: the number of seeds that differ is the one that reproduces it best.
-    """
-    freedom = max(row.n - 1, 1)
-    if kind == BINARY:
-        # All that its exact test needs is the mean.
-        return math.sqrt(max(row.estimate * (1 - row.estimate), 0) / freedom)
-    if kind != PAIRED or not math.isfinite(row.estimate):
-        return max(abs(row.ci_low - row.estimate), abs(row.ci_high - row.estimate)) / stdtrit(
-            freedom, 0.975
-        )
-    total = round(row.estimate * row.n)
-    # Beyond the seeds that make up the total, as many differ in one direction as in the other.
-    differing = range(abs(total), row.n + 1, 2)
-    errors = [
-        math.sqrt(max(count - total**2 / row.n, 0) / (row.n * freedom)) for count in differing
-    ]
-
-    def mismatch(error: float) -> float:
-        estimate = Estimate(total / row.n, error, freedom, row.n)
-        low, high = confidence_bounds(estimate, 0.025, kind)
-        return abs(low - row.ci_low) + abs(high - row.ci_high)
-
-    return min(errors, key=mismatch)

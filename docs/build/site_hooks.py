@@ -2,6 +2,7 @@
 
 import html
 import re
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -89,8 +90,9 @@ def walked(entry: object) -> object:
 
 
 def on_config(config, **_):
-    """The menu of what is there, and Markdown without HTML, in docstrings too."""
+    """The menu of what is there, Markdown without HTML, in docstrings too, and the foot."""
     config.nav = walked(config.nav)
+    config.copyright = f"rarefeat {version('rarefeat')}, MIT licence; to cite it, see the home page"
     config.markdown_extensions.append(NoHtml())
     return config
 

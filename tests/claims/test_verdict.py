@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from claim_error_rates import LAWS, error_rates, estimates_of
+from claim_error_rates import LAWS, coverage, error_rates, estimates_of
 from rarefeat.claims.claim import Claim, Range
 from rarefeat.claims.declarations import ClaimSet
 from rarefeat.claims.estimate import (
@@ -38,6 +38,7 @@ from rarefeat.claims.verdict import (
     classify_change,
     confidence_bounds,
     detectable,
+    interval,
     judge_family,
     p_value_above,
     p_value_below,
@@ -486,6 +487,25 @@ def test_a_false_verdict_is_as_rare_as_it_must_be(law, n):
     five, strict = (row for _, row in error_rates(law, n, 100_000).iterrows())
     assert five["rate"] <= 0.06
     assert strict["rate"] <= 2 * strict["meant"] + 3 * math.sqrt(2 * strict["meant"] / 100_000)
+
+
+@pytest.mark.parametrize("n", [6, 12, 30])
+@pytest.mark.parametrize("law", LAWS)
+def test_the_printed_interval_covers(law, n):
+    """95 %, but for a law whose rare values are further out than those of an exponential law."""
+    printed, student = coverage(law, n, 1000)
+    assert printed > 0.93 or law.startswith("0.2 in 90 %")
+    assert printed >= student
+    if law.startswith("share that is 0 in 95 %"):
+        assert student < 0.85
+
+
+def test_replicas_that_agree_leave_the_mean_of_rare_others_open():
+    twelve_zeros = estimate_mean(np.zeros(12))
+    assert np.isnan(interval(twelve_zeros, "number")).all()
+    low, high = interval(twelve_zeros, "share")
+    # A share of 1 in so many replicas is missed by all twelve in 2.5 % of studies.
+    assert (low, (1 - high) ** 12) == (0, pytest.approx(0.025))
 
 
 def test_published_error_rates_are_those_of_this_test():

@@ -74,7 +74,7 @@ def test_plan_writes_nothing_and_names_what_has_changed(project):
 
 def test_new_study_runs_its_own_jobs(project):
     """And draws figures of its own; the page of the kind lists all of its studies."""
-    jobs = planned_jobs(project, **overlay(project, imbalance={"studies": {"fresh": STUDY}}))
+    jobs = planned_jobs(project, **overlay(project, imbalance={"studies": {"another": STUDY}}))
     cells = NEIGHBOUR.cells()
     assert jobs == {
         "synthesise": len({cell["eps_min"] for cell in cells}), "pretrain": len(cells),

@@ -49,7 +49,7 @@ def format_effect(entry: Mapping) -> str:
     if entry["estimate"] != entry["estimate"]:
         return ""
     value, low, high = (format_number(entry[key]) for key in ("estimate", "ci_low", "ci_high"))
-    if entry["ci_low"] == entry["ci_high"]:
+    if entry["error"] == 0 and not low:
         return f"{value} in each of {entry['n']}"
     return f"{value} [{low}, {high}]" if low else value
 
@@ -65,8 +65,8 @@ def split_by_claim(table: pd.DataFrame) -> list[tuple[pd.Series, pd.DataFrame]]:
 def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """Reduce the table of claims to a row for each claim."""
     columns = [
-        "claim_id", "group", "source", "statement", "verdict", "estimate", "ci_low", "ci_high", "n",
-        "study", "point", "remark", "declaration",
+        "claim_id", "group", "source", "statement", "verdict", "estimate", "error", "freedom",
+        "ci_low", "ci_high", "n", "study", "point", "remark", "declaration",
     ]  # fmt: skip
     claims = split_by_claim(table)
     rows = pd.DataFrame([primary[columns] for primary, _ in claims])
@@ -80,7 +80,8 @@ def primary_verdicts(table: pd.DataFrame) -> pd.DataFrame:
 def other_verdicts(table: pd.DataFrame) -> pd.DataFrame:
     """Return verdict and estimate of each claim in each regime but its primary one."""
     columns = [
-        "claim_id", "study", "point", "role", "verdict", "estimate", "ci_low", "ci_high", "n",
+        "claim_id", "study", "point", "role", "verdict", "estimate", "error", "freedom", "ci_low",
+        "ci_high", "n",
     ]  # fmt: skip
     return table.loc[~table["primary"], columns].reset_index(drop=True)
 

@@ -92,7 +92,7 @@ CLAIMS = schema(
     "a row per (claim, study, point)",
     ROW
     | {
-        "ci_low": size("lower end of its own 95 % interval", nullable=True),
+        "ci_low": size("lower end of its own 95 % interval; none where all agree", nullable=True),
         "ci_high": size("upper end", nullable=True),
         "p_supported": chance("of the test that it lies where it must"),
         "p_contradicted": chance("of the test that it lies elsewhere"),
@@ -118,8 +118,8 @@ CHANGES = schema(
         "varied": text("the setting and its value"),
         "point": text("point or range in the study"),
         "change": size("less the study's own row at this point"),
-        "ci_low": size("lower end of the 95 % interval"),
-        "ci_high": size("upper end"),
+        "ci_low": size("lower end of the 95 % interval; none where all agree", nullable=True),
+        "ci_high": size("upper end", nullable=True),
         "tolerance": ROW["tolerance"],
         "found": text("shown to lie within the tolerance, beyond it, or neither", CHANGES_FOUND),
     },

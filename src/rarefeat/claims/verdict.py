@@ -187,6 +187,22 @@ def confidence_bounds(
     return value - half, value + half
 
 
+def interval(estimate: Estimate, kind: str = "number") -> tuple[float, float]:
+    """Compute the 95 % interval of a mean that tables print: of what no test of it rejects.
+
+    Replicas that agree say of others only how rare they are: without a range there is no interval,
+    while a claim of such a quantity is decided by what most replicas do (`p_value_above`).
+    """
+    level = (1 - 0.95) / 2
+    if estimate.error != 0 or kind in (BINARY, PAIRED):
+        return confidence_bounds(estimate, level, kind)
+    # All n replicas miss others that are this rare with a probability of `level`.
+    rare, (lowest, highest) = 1 - level ** (1 / estimate.n), RANGES[kind]
+    if not np.isfinite([lowest, highest]).all():
+        return np.nan, np.nan
+    return (1 - rare) * estimate.value + rare * lowest, (1 - rare) * estimate.value + rare * highest
+
+
 def judge_family(
     inside: np.ndarray, outside: np.ndarray, primary: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -238,12 +254,7 @@ def verdicts(table: pd.DataFrame) -> pd.DataFrame:
     kinds, lows, highs, testable = (
         table[name] for name in ("kind", "required_low", "required_high", "testable")
     )
-    intervals = [
-        confidence_bounds(estimate, 0.025, kind)
-        if kind in (BINARY, PAIRED)
-        else estimate.interval()
-        for estimate, kind in zip(estimates, kinds, strict=True)
-    ]
+    intervals = [interval(*row) for row in zip(estimates, kinds, strict=True)]
     table[["ci_low", "ci_high"]] = clip_to_range(intervals, table)
     # An effect that is smaller than the smallest of interest speaks against a claim of one.
     sides = (
@@ -342,7 +353,7 @@ def sensitivity_rows(table: pd.DataFrame) -> pd.DataFrame:
         if key not in regimes.index or not row.testable or not regimes.at[key, "testable"]:
             continue
         change = Estimate(row.change, row.change_error, row.change_n - 1, row.change_n)
-        low, high = change.interval()
+        low, high = interval(change)
         rows.append(
             {
                 "claim_id": row.claim_id,

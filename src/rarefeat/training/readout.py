@@ -6,7 +6,6 @@ itself draws the test set, too, with equal probabilities.
 Axes: S replicas, n samples, m outputs, d features.
 """
 
-import importlib
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -74,7 +73,8 @@ def learn(
     have `r2_untrained` and `cosine_untrained`, too.
     """
     if own := own_parts(learner) + own_rules(arm, training):
-        importlib.import_module("torch._dynamo")  # as a first optimiser, and so each room, would
+        # As a first optimiser, and so each room, would.
+        from torch import _dynamo  # noqa: F401
 
     def run(seeds: list[int], training: Training) -> Measured:
         settings = learner, data, training

@@ -8,8 +8,10 @@ from conftest import of_size
 from rarefeat.studies.learners import LearnerStudy, late_learners
 from rarefeat.studies.learners.lockout import (
     CONTRASTS,
+    KEEPS,
     frequencies,
     half_frequency,
+    locate_frequency,
     measure_claims,
     outcomes,
     thresholds,
@@ -26,16 +28,21 @@ def study() -> LearnerStudy:
     return of_size("").sections["learners"].studies["which_learners"]
 
 
-def planted(learner: str, learned_from: list[float], pairs: str = "returning") -> pd.DataFrame:
-    """Return readouts of three features: each seed has learned the last from its frequency on."""
+def planted(
+    learner: str, learned_from: list[float], pairs: str = "returning", kept: float = 0.1
+) -> pd.DataFrame:
+    """Return readouts of three features: each seed has learned the last from its frequency on.
+
+    `kept` is read of it before that, and untrained 0.6.
+    """
     rows = []
-    for eps_min in EPS_MIN:
+    for eta, eps_min in ((0.0, 0.0), *((0.1, eps_min) for eps_min in (0, *EPS_MIN))):
         for seed, start in zip(SEEDS, learned_from, strict=True):
-            rare = 0.7 if eps_min >= start else 0.1
+            rare = (0.78 if eps_min >= start else kept) if eta else 0.6
             for feature, r2 in enumerate((0.8, 0.8, rare)):
                 rows.append(
                     {
-                        "learner": learner, "pairs": pairs, "eps_min": eps_min, "eta": 0.1,
+                        "learner": learner, "pairs": pairs, "eps_min": eps_min, "eta": eta,
                         "seed": seed, "feature": feature, "r2": r2, "r2_shuffled": -0.01,
                         "cosine": r2, "norm": 1.0, "rank": 3.0, "loss": 1.0, "diverged": 0.0,
                     }
@@ -49,10 +56,20 @@ def test_half_frequency_interpolates_and_is_censored():
     assert frequencies == pytest.approx([0.625, 0.25, 0.75, np.inf])
 
 
-def test_outcomes_compare_the_rare_with_frequent_features():
-    table = outcomes(planted("a", [0.5] * 6), n_rare=1)
+@pytest.mark.parametrize("kept", [0.0, 0.1, 0.7])
+def test_learned_is_what_lies_beyond_a_run_without_the_feature(kept):
+    """What is kept of random weights is nothing learned, however well it is read."""
+    table = outcomes(planted("a", [0.5] * 6, kept=kept), n_rare=1)
     by_frequency = table.groupby("eps_min")["learned"].mean()
-    assert by_frequency.tolist() == [0, 1, 1, 1]
+    assert by_frequency.tolist() == [0, 0, 1, 1, 1]
+    assert table["r2_never"].eq(kept).all()
+    assert table["r2_untrained"].eq(0.6).all()
+    without = outcomes(planted("a", [0.5] * 6)[lambda rows: rows["eps_min"] > 0], n_rare=1)
+    assert without["learned"].isna().all()
+
+
+def test_broken_replicas_have_learned_nothing():
+    table = outcomes(planted("a", [0.5] * 6), n_rare=1)
     assert table["r2_frequent"].eq(0.8).all()
     broken = planted("a", [0.5] * 6)
     broken.loc[broken["seed"] == 0, ["r2", "cosine"]] = np.nan
@@ -71,7 +88,22 @@ def test_frequencies_have_intervals_and_bounds(study):
     mixed = rows.loc["mixed"]
     assert mixed["frequency"] == pytest.approx(0.5)
     assert mixed["ci_low"] <= mixed["frequency"] < mixed["ci_high"]
+    assert {mixed["ci_low"], mixed["ci_high"]} <= {*EPS_MIN}
+    assert mixed["kept"] == pytest.approx(0.1 / 0.6)
     assert mixed["n"] == len(SEEDS)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.08])
+def test_interval_of_a_frequency_covers_it(spread):
+    """With 20 seeds, wherever half of them learn between the points of the grid."""
+    rng, grid, covered = np.random.default_rng(0), np.arange(1, 11) / 10, []
+    for _ in range(60):
+        centre = rng.uniform(0.25, 0.85)
+        start = rng.normal(centre, spread, 20)
+        learned = pd.DataFrame((grid >= start[:, None]).astype(float), columns=grid)
+        found = locate_frequency(learned, beyond=grid[-1])
+        covered.append(found["ci_low"] <= centre <= found["ci_high"])
+    assert np.mean(covered) >= 0.93
 
 
 def test_thresholds_rise_with_the_frequency_of_learning():
@@ -79,29 +111,31 @@ def test_thresholds_rise_with_the_frequency_of_learning():
     assert values["a", "returning"].tolist() == pytest.approx([0.25, 0.375, 0.625, 0.875, 1, 1])
 
 
-def test_best_rate_is_the_smallest_of_equals_that_are_finite():
-    def table(*r2: float) -> pd.DataFrame:
-        return pd.DataFrame({"r2": r2, "diverged": 0.0})
+def test_best_rate_has_the_smallest_finite_loss():
+    def table(*loss: float) -> pd.DataFrame:
+        return pd.DataFrame({"loss": loss, "diverged": 0.0})
 
-    tables = {0.1: table(0.5, 0.6), 0.3: table(0.798, 0.8), 1.0: table(0.8, 0.8)}
+    tables = {0.1: table(2.5, 2.6), 0.3: table(1.2, 1.1), 1.0: table(1.2, 1.3)}
     assert best_rate(tables) == 0.3
-    assert best_rate(tables | {3.0: table(0.99, np.nan)}) == 0.3
-    assert best_rate(tables | {3.0: table(0.99, 0.99).assign(diverged=1.0)}) == 0.3
+    assert best_rate(tables | {3.0: table(0.1, np.nan)}) == 0.3
+    assert best_rate(tables | {3.0: table(0.1, 0.1).assign(diverged=1.0)}) == 0.3
     assert best_rate({1.0: table(np.nan), 0.1: table(np.nan)}) == 0.1
 
 
 @pytest.mark.parametrize("is_true", [True, False])
-def test_claims_follow_planted_thresholds(study, is_true):
+def test_claims_follow_planted_thresholds_and_what_is_kept(study, is_true):
     late, early = [0.75, 0.75, 1.0, 1.0, 0.75, 1.0], [0.25, 0.25, 0.25, 0.5, 0.25, 0.25]
     first, others = (late, early) if is_true else (early, late)
-    tables = [planted("infonce", first), planted("infonce", first[::-1], "fresh")]
-    tables += [planted(name, others) for name in CONTRASTS.values()]
-    readouts = pd.concat([*tables, planted("barlow_twins", first)])
-    rows = list(measure_claims({"readouts": readouts}, study.data, study.eps_min, study.pairs))
-    for row in rows:
-        if row.claim in CONTRASTS and row.regime.axes["pairs"] == "returning":
-            assert (row.values.mean() > 0) == is_true, row.claim
-    assert {row.claim for row in rows} == {"B-infonce", "B-barlow", "B-fresh", *CONTRASTS}
+    tables = [planted("infonce", first), planted("spectral", late)]
+    tables += [planted(name, others, kept=0.55) for name in CONTRASTS.values()]
+    readouts = pd.concat(tables)
+    rows = {
+        row.claim: row.values.mean()
+        for row in measure_claims({"readouts": readouts}, study.data, study.eps_min, study.pairs)
+    }
+    assert {*rows} == {*KEEPS, *CONTRASTS}
+    assert all((rows[claim] > 0) == is_true for claim in CONTRASTS)
+    assert rows["B-infonce-erases"] < 0.5 < rows["B-linear-keeps"]
 
 
 def test_a_cell_names_its_learner_without_the_arm(study):

@@ -142,7 +142,7 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
         title="Runs that learn the rare feature, by the push on a neuron",
     )
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.legend(loc="outside right center")
     return figure
 
 

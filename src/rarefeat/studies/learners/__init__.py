@@ -2,7 +2,8 @@
 
 Each learner is given a learning rate on balanced data, and is trained at every frequency of the
 rare feature, on pairs that come back and on pairs that are seen once (measure.py). A readout of its
-embeddings, or one of its neurons, says which replicas have learned the feature (lockout.py).
+embeddings says which replicas have learned the feature, beyond what a run in which it never occurs
+reads of it, or one of its neurons does (lockout.py).
 """
 
 import itertools
@@ -81,13 +82,16 @@ class LearnerStudy(SeedSettings):
         min_length=1,
         description="N pairs that come back, with fresh noise; or pairs that are seen once",
     )
-    eps_min: Distinct[Annotated[float, Field(gt=0, le=1)]] = Field(
-        min_length=1, description="frequency of the rare features, eps_min / eps_max"
+    eps_min: Distinct[Annotated[float, Field(ge=0, le=1)]] = Field(
+        min_length=1,
+        description="frequency of the rare features, eps_min / eps_max; at 0, where they never"
+        " occur, the encoder is measured untrained, too, and no replica is called a learner"
+        " without it",
     )
     rates: Distinct[Annotated[float, Field(gt=0)]] = Field(
         default=[],
-        description="learning rates, of which each learner takes the one at which a linear readout"
-        " finds the features best on balanced data; without any, training.eta",
+        description="learning rates, of which each learner takes the one with the smallest loss on"
+        " balanced data; without any, training.eta",
     )
     rate_seeds: int = Field(ge=1, description="replicas for the choice of the rate")
     first_rate_seed: int = Field(ge=0, description="the first of their seeds")
@@ -153,7 +157,7 @@ RATES = TableColumns(
     {
         "learner": CELL["learner"],
         "eta": CELL["eta"],
-        "chosen": column("1 for the rate that the learner takes", SHARE, ""),
+        "chosen": column("1 for the rate that the learner takes: that of least loss", SHARE, ""),
         "seed": SEED,
         "r2": number(f"{R2}, mean over features; null where it diverged or was not tried"),
         "loss": number("loss of the last batch; null where it was not tried", unit="of the loss"),
@@ -178,7 +182,7 @@ READOUTS = TableColumns(
         "loss": number("loss of the last batch", unit="of the loss"),
         "diverged": DIVERGED,
     },
-    ["learner", "pairs", "eps_min", "seed", "feature"],
+    ["learner", "pairs", "eps_min", "eta", "seed", "feature"],
 )
 LEARNERS = TableColumns(
     "{study}_learners",
@@ -187,8 +191,8 @@ LEARNERS = TableColumns(
         **CELL,
         "n": count("replicas that did not diverge"),
         "learned": share(
-            "share of replicas whose readout of the rare features has at least half of the mean R^2"
-            " of the frequent ones"
+            "share of replicas whose readout of the rare features is at least half-way from that of"
+            " the same seed's run without them to that of the frequent ones; null without eps_min 0"
         ),
         "learned_low": share(f"{LOW} (Clopper & Pearson)"),
         "learned_high": share(HIGH),
@@ -199,6 +203,8 @@ LEARNERS = TableColumns(
         "aligned_low": share(f"{LOW} (Clopper & Pearson)"),
         "aligned_high": share(HIGH),
         "r2_rare": number(f"{R2}, mean over rare features and seeds"),
+        "r2_never": number("the same after a training in which they never occur"),
+        "r2_untrained": number("the same of the untrained encoder"),
         "r2_frequent": number("the same of the frequent features"),
         "r2_shuffled": number("the same of all features, shuffled: a control"),
         "diverged": DIVERGED,
@@ -214,12 +220,19 @@ FREQUENCIES = TableColumns(
         "measure": text("readout: `learned` of the table of learners; cosine: its `aligned`"),
         "n": count("replicas without a divergence"),
         "frequency": number("eps_min from which half learn, interpolated; null without replicas"),
-        "ci_low": number(f"{LOW} over seeds (bootstrap)"),
+        "ci_low": number(f"{LOW} over seeds (bootstrap), and then out to the grid's next point"),
         "ci_high": number(HIGH),
         "bound": text(
             "at most: half or more learn at the smallest frequency; above: fewer than half learn at"
             " the largest"
         ),
+        "eta": CELL["eta"],
+        "kept": number(
+            "R^2 of the rare features after a training in which they never occur, over that of the"
+            " untrained encoder; mean over seeds"
+        ),
+        "kept_low": number(LOW),
+        "kept_high": number(HIGH),
     },
     ["learner", "pairs", "measure"],
 )
@@ -265,13 +278,13 @@ TABLES = {
 }
 """Published tables: those of a run that each is made of, and how."""
 CAPTION = (
-    "Frequency from which half of the replicas pass, by learner, with 95 % bootstrap intervals over"
-    " seeds: by a linear readout of the embeddings (filled), which an untrained encoder passes, too,"
-    " and by the best neuron's cosine (open); an arrow stands for the end of the grid. `infonce` is"
-    " the paper's learner, and each other row differs from it in the one thing that it is named"
-    " after. (b) R^2 of the readout of the frequent features, the same for all if learning is"
-    " matched; grey: all features before training. Compare where a learner stands with the first"
-    " row, and whether both measures agree."
+    "Relative frequency from which half of the replicas learn the rare feature, by learner, with"
+    " 95 % bootstrap intervals over seeds that reach out to the next points of the grid. A replica"
+    " has learned it if a linear readout finds it at least half-way from what the run of the same"
+    " seed reads in which it never occurs to what is read of the frequent features. The first column"
+    " has how much of the R^2 of the untrained encoder is left where it never occurs; the second"
+    " the frequency by the best neuron's cosine. `infonce` is the paper's learner (band), and each"
+    " other row differs from it in the one thing that it is named after."
 )
 PACKAGE = "studies.learners"
 CHOOSE_RATE = Stage(
@@ -295,9 +308,9 @@ def build_outputs(section: LearnerStudies) -> StudyOutputs:
                 tables=(f"{name}_readouts",),
                 study=name,
             )
-        shown = tuple(f"{name}_{table}" for table in ("frequencies", "learners", "rates"))
+        shown = tuple(f"{name}_{table}" for table in ("frequencies", "learners"))
         order, figure = {"order": list(study.learners)}, f"{name}_lockout"
-        figures[figure] = Figure(shown, CAPTION, function="lockout", sections=order)
+        figures[figure] = Figure(shown[:1], CAPTION, function="lockout", sections=order)
         pages[figure] = Page(f"Learners of {name}", shown, (figure,), QUESTION)
     return StudyOutputs(tables, figures, pages)
 

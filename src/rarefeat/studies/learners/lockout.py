@@ -1,7 +1,8 @@
-"""Who has learned the rare feature, and from which frequency on.
+"""Who has learned the rare feature, from which frequency on, and what a run without it keeps.
 
-A replica has learned the rare features where its readout of them has at least half of the R^2 of
-the frequent ones: before training, both are read alike.
+Random weights hold every feature, and a training may keep or erase what it never sees. A replica
+has learned the rare features where its readout of them is at least half-way from that of the same
+seed's run in which they never occur to that of the frequent ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,19 +13,21 @@ from jaxtyping import Float
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.model.thresholds import HALF_LEARNED
-from rarefeat.statistics import fraction_interval
+from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.workflow.config.model import Data
 
-LEARNED_SHARE = 0.5
-"""R^2 of the rare features in units of the frequent ones' from which they count as learned."""
+HALF_WAY = 0.5
+"""Of the way from a run without the rare features to the frequent ones: learned from there on."""
 RESAMPLES = 2000
 MEASURES = {"cosine": "aligned", "readout": "learned"}
 """Columns of the outcomes by measure."""
+RUN = ["learner", "pairs", "seed"]
 CELL = ["learner", "pairs", "eps_min", "eta"]
+MEANS = ("r2_rare", "r2_never", "r2_untrained", "r2_frequent", "r2_shuffled", "diverged")
 
 
 def outcomes(readouts: pd.DataFrame, n_rare: int) -> pd.DataFrame:
-    """Return a row for each replica of each cell: what it has learned."""
+    """Return a row for each trained replica of each cell: what it has learned."""
     # A replica that the chain has stopped keeps its last weights, and has an R^2.
     readouts = readouts.assign(r2=readouts["r2"].where(readouts["diverged"] == 0))
     is_rare = readouts["feature"] > readouts["feature"].max() - n_rare
@@ -32,22 +35,23 @@ def outcomes(readouts: pd.DataFrame, n_rare: int) -> pd.DataFrame:
         rows.groupby([*CELL, "seed", "diverged"])
         for rows in (readouts[is_rare], readouts[~is_rare], readouts)
     )
-    cosine = rare["cosine"].agg(lambda values: values.min(skipna=False))
-    table = pd.DataFrame(
-        {
-            "r2_rare": rare["r2"].mean(),
-            "r2_frequent": frequent["r2"].mean(),
-            "r2_shuffled": every["r2_shuffled"].mean(),
-        }
-    )
-    # A readout that is worse than the mean has learned nothing.
-    least = LEARNED_SHARE * table["r2_frequent"].clip(lower=0)
-    learned = (table["r2_rare"] >= least) & (table["r2_rare"] > 0)
-    is_known = table["r2_rare"].notna()
-    table["learned"] = learned.astype(float).where(is_known)
-    aligned = (cosine >= HALF_LEARNED).astype(float)
-    table["aligned"] = aligned.where(is_known & cosine.notna())
-    return table.reset_index()
+    means = {
+        "r2_rare": rare["r2"].mean(),
+        "r2_frequent": frequent["r2"].mean(),
+        "r2_shuffled": every["r2_shuffled"].mean(),
+        "cosine": rare["cosine"].agg(lambda values: values.min(skipna=False)),
+    }
+    table = pd.DataFrame(means).reset_index()
+    trained, runs = table["eta"] > 0, pd.MultiIndex.from_frame(table[RUN])
+    for name, chosen in (("r2_untrained", ~trained), ("r2_never", trained)):
+        base = table[chosen & (table["eps_min"] == 0)].set_index(RUN)["r2_rare"]
+        table[name] = base.reindex(runs).to_numpy()
+    beyond, reach = (table[name] - table["r2_never"] for name in ("r2_rare", "r2_frequent"))
+    learned = (beyond >= HALF_WAY * reach) & (beyond > 0)
+    table["learned"] = learned.astype(float).where(beyond.notna() & reach.notna())
+    aligned = (table["cosine"] >= HALF_LEARNED).astype(float)
+    table["aligned"] = aligned.where(table["r2_rare"].notna() & table["cosine"].notna())
+    return table[trained].reset_index(drop=True)
 
 
 def learners(tables: Mapping[str, pd.DataFrame], data: Data) -> pd.DataFrame:
@@ -55,10 +59,10 @@ def learners(tables: Mapping[str, pd.DataFrame], data: Data) -> pd.DataFrame:
     (readouts,) = tables.values()
     rows = []
     for cell, group in outcomes(readouts, len(data.minority)).groupby(CELL):
-        row = dict(zip(CELL, cell, strict=True)) | {"n": int(group["learned"].notna().sum())}
+        row = dict(zip(CELL, cell, strict=True)) | {"n": int(group["r2_rare"].notna().sum())}
         for name in MEASURES.values():
             row[f"{name}_low"], row[f"{name}_high"] = fraction_interval(group[name])
-        for name in (*MEASURES.values(), "r2_rare", "r2_frequent", "r2_shuffled", "diverged"):
+        for name in (*MEASURES.values(), *MEANS):
             row[name] = group[name].mean()
         rows.append(row)
     return pd.DataFrame(rows)
@@ -78,11 +82,21 @@ def half_frequency(
     return np.where(reached.any(1), np.where(index == 0, eps_min[0], crossing), np.inf)
 
 
+def kept(outcome: pd.DataFrame) -> pd.Series:
+    """Return what a training without the rare features keeps of their readout, by learner and seed.
+
+    It is the R^2 after it over that of the untrained encoder.
+    """
+    runs = outcome.drop_duplicates(RUN).set_index(RUN)
+    return (runs["r2_never"] / runs["r2_untrained"]).sort_index()
+
+
 def locate_frequency(outcomes: pd.DataFrame, beyond: float) -> dict[str, int | float | str]:
     """Return the frequency from which half learn, from outcomes of seeds (rows) by frequency.
 
     A seed that diverged at one frequency is left out. The interval is a percentile bootstrap over
-    seeds, which are the same at all frequencies; `beyond` stands for what lies beyond the grid.
+    seeds, which are the same at all frequencies. Between two points of the grid nothing is known:
+    each end moves out to the next one. `beyond` stands for what lies beyond the grid.
     """
     values, eps_min = outcomes.dropna().to_numpy(), outcomes.columns.to_numpy(dtype=float)
     n, middle, low, high, bound = len(values), np.nan, np.nan, np.nan, ""
@@ -91,7 +105,9 @@ def locate_frequency(outcomes: pd.DataFrame, beyond: float) -> dict[str, int | f
         bound = "above" if middle == np.inf else "at most" * bool(middle == eps_min[0])
         draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
         resampled = half_frequency(values[draws].mean(1), eps_min)
-        low, high = np.quantile(np.minimum(resampled, beyond), [0.025, 0.975])
+        ends = np.quantile(np.minimum(resampled, beyond), [0.025, 0.975])
+        points = np.append(eps_min, beyond)
+        low, high = points[points <= ends[0]].max(), points[points >= ends[1]].min()
     middle = np.minimum(middle, beyond)
     return {"n": n, "frequency": middle, "ci_low": low, "ci_high": high, "bound": bound}
 
@@ -103,11 +119,15 @@ def frequencies(tables: Mapping[str, pd.DataFrame], data: Data) -> pd.DataFrame:
     """
     (readouts,) = tables.values()
     replicas, rows = outcomes(readouts, len(data.minority)), []
-    for (learner, pairs), group in replicas.groupby(["learner", "pairs"]):
+    remains = kept(replicas)
+    for (learner, pairs), group in replicas[replicas["eps_min"] > 0].groupby(["learner", "pairs"]):
+        keeps, _, *ends, _ = student_interval(remains[learner, pairs].to_numpy())
         for measure, column in MEASURES.items():
             wide = group.pivot(index="seed", columns="eps_min", values=column)
-            found = locate_frequency(wide, beyond=wide.columns.max())
-            rows.append({"learner": learner, "pairs": pairs, "measure": measure} | found)
+            row = {"learner": learner, "pairs": pairs, "measure": measure}
+            row |= locate_frequency(wide, beyond=wide.columns.max())
+            row |= {"eta": group["eta"].iloc[0], "kept": keeps}
+            rows.append(row | dict(zip(("kept_low", "kept_high"), ends, strict=True)))
     return pd.DataFrame(rows)
 
 
@@ -117,7 +137,8 @@ def thresholds(table: pd.DataFrame) -> pd.DataFrame:
     It is the largest frequency minus the integral of the outcome over frequency (Spearman and
     Kärber's estimate, seed by seed): a seed that has learned everywhere has the smallest frequency.
     """
-    wide = table.pivot(index=["learner", "pairs", "seed"], columns="eps_min", values="learned")
+    table = table[table["eps_min"] > 0]
+    wide = table.pivot(index=RUN, columns="eps_min", values="learned")
     eps_min, values = wide.columns.to_numpy(dtype=float), wide.to_numpy()
     area = ((values[:, 1:] + values[:, :-1]) / 2 * np.diff(eps_min)).sum(1)
     return pd.Series(eps_min[-1] - area, wide.index).unstack(["learner", "pairs"])
@@ -125,9 +146,22 @@ def thresholds(table: pd.DataFrame) -> pd.DataFrame:
 
 PAPER = "infonce"
 """The paper's learner."""
-LOCKS = {"B-infonce": PAPER, "B-barlow": "barlow_twins"}
-"""Learner whose threshold frequency is compared with the smallest one, by claim."""
-CONTRASTS = {"B-adam": "adam"}
+KEEPS = {
+    "B-infonce-erases": PAPER,
+    "B-barlow-erases": "barlow_twins",
+    "B-spectral-erases": "spectral",
+    "B-linear-keeps": "linear",
+    "B-supervised-keeps": "supervised",
+    "B-cosine-keeps": "nt_xent",
+}
+"""Learner of which a claim says what it keeps of a feature that it never sees."""
+CONTRASTS = {
+    "B-threshold": "linear",
+    "B-supervised": "supervised",
+    "B-cosine": "nt_xent",
+    "B-barlow": "barlow_twins",
+    "B-adam": "adam",
+}
 """Learner whose threshold frequency is subtracted from that of the paper's, by claim."""
 
 
@@ -136,15 +170,14 @@ def measure_claims(
 ) -> Iterator[Measurement]:
     """Yield the measurement of every claim for each kind of pairs, as far as its learners ran."""
     (readouts,) = tables.values()
-    values = thresholds(outcomes(readouts, len(data.minority)))
-    picks = [(claim, kind, (name, kind), None) for kind in pairs for claim, name in LOCKS.items()]
-    picks += [
-        (claim, kind, (PAPER, kind), (name, kind))
-        for kind in pairs
-        for claim, name in CONTRASTS.items()
-    ]
-    picks += [("B-fresh", "both", (PAPER, "fresh"), (PAPER, "returning"))]
-    for claim, regime, one, other in picks:
-        if {one, other} <= {*values, None}:
-            less = values[other] if other else min(eps_min)
-            yield measurement(claim, "which_learners", {"pairs": regime}, values[one] - less)
+    found = outcomes(readouts, len(data.minority))
+    values, remains = thresholds(found), kept(found)
+    for kind in pairs:
+        place = {"pairs": kind}
+        for claim, name in KEEPS.items():
+            if (name, kind) in values:
+                yield measurement(claim, "which_learners", place, remains[name, kind])
+        for claim, name in CONTRASTS.items():
+            if {(PAPER, kind), (name, kind)} <= {*values}:
+                less = values[PAPER, kind] - values[name, kind]
+                yield measurement(claim, "which_learners", place, less)

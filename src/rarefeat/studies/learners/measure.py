@@ -13,8 +13,6 @@ from rarefeat.workflow.run.job_inputs import JobInputs
 
 BALANCED = 1.0
 """eps_min at which all features are as frequent."""
-TIE = 0.005
-"""Rates whose R^2 differs by less are equal: the smallest of them is taken."""
 
 
 def train_and_measure(
@@ -59,29 +57,33 @@ def choose_rate(
 
 
 def best_rate(tables: dict[float, pd.DataFrame]) -> float:
-    """Return the rate with the largest mean R^2 over features and seeds; of equals, the smallest.
+    """Return the rate with the smallest mean loss over seeds.
 
     Rates at which a replica diverged are left out, unless one did at all of them.
     """
     means = {
-        eta: table["r2"].where(table["diverged"] == 0).mean(skipna=False)
+        eta: table["loss"].where(table["diverged"] == 0).mean(skipna=False)
         for eta, table in tables.items()
     }
     sound = {eta: mean for eta, mean in means.items() if mean == mean}
-    if not sound:
-        return min(means)
-    return min(eta for eta, mean in sound.items() if mean >= max(sound.values()) - TIE)
+    return min(sound, key=sound.get) if sound else min(means)
 
 
 def learn(
     inputs: JobInputs, cell: dict, seeds: list[int], label: str, draws: str, data: Data,
     training: Training, sigma: float, learner: Learner, arm: Arm,
 ) -> list[dict]:  # fmt: skip
-    """Train a learner at one frequency, at its rate; return a row for each seed and feature."""
-    rates = inputs.file("rates").table()
-    eta = float(rates.loc[rates["chosen"] == 1, "eta"].iloc[0])
+    """Train a learner at one frequency, at its rate; return a row for each seed and feature.
+
+    Where the rare features never occur, the untrained encoder is measured, too.
+    """
+    tried = inputs.file("rates").table()
+    eta = float(tried.loc[tried["chosen"] == 1, "eta"].iloc[0])
     learner = replace(learner, fresh=cell["pairs"] == "fresh")
-    rows = train_and_measure(
-        label, draws, data, training, sigma, learner, arm, eta, cell["eps_min"], seeds
-    )
-    return [cell | {"eta": eta} | row for row in rows]
+    measure = partial(train_and_measure, label, draws, data, training, sigma, learner, arm)
+    rates = (eta,) if cell["eps_min"] else (0.0, eta)
+    return [
+        cell | {"eta": rate} | row
+        for rate in rates
+        for row in measure(rate, cell["eps_min"], seeds)
+    ]
