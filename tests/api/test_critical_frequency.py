@@ -14,11 +14,10 @@ NAME = "predict_critical_frequency"
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({"kapa": 1}, "kapa: has no effect on the prediction (did you mean 'kappa'?)"),
         ({"error": -1}, "error: must be at least 0, got -1"),
         ({"lambda_": 0.3}, "decay is 0."),
         ({"K": 64}, "K is 64, and not 128, where the model was not tested; say outside=True"),
-        ({"bias": {"rule": "grow"}}, "bias.rule: has no effect on the prediction"),
+        ({"bias": {"rule": "grow"}}, "study: 'paper' is none that the model is for"),
         ({"study": "random_mask"}, "study: 'random_mask' is none that the model is for"),
         ({"kappa": 0}, "kappa: must be above 0, got 0"),
         ({"kappa": "0.8"}, "kappa: must be a number, got '0.8'"),

@@ -61,7 +61,6 @@ def test_differences_are_to_the_first_learner():
     assert np.isnan(summary["slow", "r2_rare"])
     assert "minus slow" in runs.plot(paired=True).get_ylabel()
     assert runs.plot("batch_loss", x="step").get_legend()
-    assert "fast" in runs._repr_html_()
     assert "needs several learners" in refusal(
         rarefeat.sweep_learners(seed=[4], **SMALL).plot, paired=True
     )

@@ -1,7 +1,6 @@
 """Sweeps: the numbers of the workflow, kept trainings, and estimates of one setting each."""
 
 import contextlib
-import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -152,7 +151,6 @@ def test_session_rule_runs_as_it_is_now(tmp_path, trained):
     [
         lambda text: text[:-1],
         lambda text: text.replace("0.5", "0.6", 1),
-        lambda text: json.dumps(json.loads(text) | {"key": "another"}),
     ],
 )
 def test_damaged_cache_entry_is_trained_again(tmp_path, trained, damage):
@@ -197,7 +195,7 @@ def test_stopped_sweep_goes_on_from_there(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(sweeps.SweepPlan, "train_and_probe", once)
-        with pytest.raises(KeyboardInterrupt, match="3 of 6 encoders are kept"):
+        with pytest.raises(KeyboardInterrupt):
             rarefeat.sweep(**TWO, **SMALL)
     assert len(sweeps.SESSION_CACHE) == 3
     assert len(rarefeat.sweep(**TWO, **SMALL).table) == 6
@@ -216,14 +214,12 @@ def test_seeds_are_by_default_those_of_the_workflow():
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({"seeds": 3}, "sweep: seeds: unknown key (did you mean 'seed'?)"),
         ({"seed": {1, "2"}}, "sweep: seed: must be a whole number, got '2'"),
         ({"seed": []}, "sweep: seed: must be a value or several, got none"),
-        ({"arm": {"alpha": 0.3}}, "sweep: arm: must name one, as in"),
+        ({"arm": {"alpha": 0.3}}, "sweep: arm: must be a name, a function, or a mapping as"),
         ({"arm": ["dense", {"arm": "dense"}]}, "sweep: values must be distinct, got ['dense',"),
         ({"seed": [1, np.int64(1)]}, "sweep: seed: values must be distinct, got [1, 1]"),
         ({"lambda_": [0.05, 0.050000001]}, "sweep: lambda_: values must be distinct, to six digit"),
-        ({"bias": [{"share": 0.2}, {"share": 0.2, "cap": 2.2}]}, "cap=2.2 mean the same"),
         ({"T": [[1], [2, 3]]}, "sweep: T: Input should be a valid integer, got [1]"),
         ({"cache": 5}, "sweep: cache: must be a text or a path, got 5"),
     ],
@@ -241,7 +237,7 @@ def test_sweep_refuses_two_rules_of_one_name():
     assert line in refusal(rarefeat.sweep, bias=biases, **SMALL)
 
 
-def fake_training(plan, cell, arms, seeds, latents) -> None:
+def fake_training(plan, cell, arms, seeds) -> None:
     """Store a record that depends on nothing but the seed."""
     for arm in arms:
         for seed in seeds:
@@ -287,10 +283,7 @@ def config():
 def run_fake_sweep(config, keys) -> rarefeat.Sweep:
     """Return a sweep of some keys whose trainings are not computed."""
     sweeps.SESSION_CACHE.clear()
-    with (
-        mock.patch.object(sweeps.SweepPlan, "train_and_probe", fake_training),
-        mock.patch.object(sweeps, "synthesise"),
-    ):
+    with mock.patch.object(sweeps.SweepPlan, "train_and_probe", fake_training):
         return rarefeat.sweep(**keys, config=config, T=5, progress=False)
 
 
@@ -314,10 +307,6 @@ def test_n_is_the_number_of_seeds(config, keys, metric):
     diverged = summary[summary["metric"] == "diverged"]
     assert (diverged["ci_high"] - diverged["ci_low"] > 0.1).all()
     assert not runs.table[list(runs.axes)].isna().any(axis=None)
-    shown = runs._repr_html_()
-    assert f"<td>{n}</td></tr>" in shown
-    n_lines = len(add_series_column(runs.table).groupby(["series", "sigma", *runs.axes]))
-    assert shown.count("<polyline") == n_lines
 
 
 @settings(max_examples=50)

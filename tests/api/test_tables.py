@@ -15,7 +15,7 @@ from rarefeat.workflow.run.metadata import build_origin, write_product
         ({"name": None}, "read_table: name: must be a text, got None"),
         (
             {"results": "docs", "name": "fate_shars"},
-            "is no published table (did you mean '",
+            "docs/tables has no table fate_shars; its tables: ",
         ),
         ({"name": "../tables/paper_grid"}, "is the name of no table"),
         ({"name": "longtail_sumary"}, "is the name of no table (did you mean 'longtail_summary'"),

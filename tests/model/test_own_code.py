@@ -17,7 +17,6 @@ from rarefeat.model.own_code import (
     check_bias,
     check_mask,
     explain_missing,
-    first_docstring_line,
     register_function,
 )
 from rarefeat.model.pruning import mask_smallest
@@ -155,7 +154,6 @@ def test_names_of_functions(tmp_path, monkeypatch):
     monkeypatch.setattr(own_files, "FOLDERS", ["configs"])
     places = f"{tmp_path}/configs or {tmp_path}"
     assert explain_missing("unnamed:one") == f"there is no file unnamed.py in {places}"
-    assert first_docstring_line("named:one") == "Say it."
     with pytest.raises(RarefeatError, match="needs a name"):
         register_function(lambda context: context, ())
     with pytest.raises(RarefeatError, match="is called smallest, as one that is built in"):

@@ -150,7 +150,7 @@ def test_file_that_is_edited_while_it_trains_is_refused():
 
 def test_end_of_a_room_is_one_line():
     write("own", "import os\n" + LOSS.format("os._exit(3)"))
-    assert refusal(train, loss="own:loss") == "own:loss: its process was killed"
+    assert refusal(train, loss="own:loss") == "train_learners: own:loss: its process was killed"
 
 
 def test_without_forks_a_rehearsal_beside_another_seed_guards_it(monkeypatch):

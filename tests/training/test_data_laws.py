@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from rarefeat.model.sparse_coding import latent_pairs
+from rarefeat.model.sparse_coding import latent_pairs, spread_over_tokens
 from rarefeat.training.data_laws import (
     classes,
     correlated,
     magnitudes,
     paper,
     power_law,
-    spread_over_tokens,
 )
 
 PROBABILITY = torch.tensor([0.4, 0.4, 0.2, 0.1], dtype=torch.float64)

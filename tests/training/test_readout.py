@@ -47,7 +47,7 @@ def test_readout_finds_all_but_the_missing_feature(settings):
         Planted(weights[0]), {"weights": weights}, "weights", M,
         torch.tensor([-1, -1]), torch.zeros(2), [],
     )  # fmt: skip
-    rows = pd.DataFrame(measure_learners(planted, "test", Learner(), source))
+    rows = pd.DataFrame(measure_learners(planted, source))
     missing = rows["feature"] == data.d - 1
     assert (rows["r2"][~missing] > 0.8).all()
     assert (rows["r2"][missing] < 0.1).all()
@@ -56,7 +56,7 @@ def test_readout_finds_all_but_the_missing_feature(settings):
     assert (rows["cosine"][missing] < 0.001).all()
     assert len(rows) == 2 * data.d
     weights[1, 0] = torch.inf
-    rows = pd.DataFrame(measure_learners(planted, "test", Learner(), source))
+    rows = pd.DataFrame(measure_learners(planted, source))
     assert rows["diverged"].tolist() == [0.0] * data.d + [1.0] * data.d
 
 
@@ -65,9 +65,9 @@ def test_readout_does_not_depend_on_the_block(settings, dense):
     tables = []
     for seeds in ([3, 4], [4]):
         learner = Learner(encoder="mlp")
-        result = train_learners("test", learner, data, training, dense, 0.1, 0.5, seeds)
         source = DataLawSource("test", learner, data, training, 0.1, seeds)
-        rows = pd.DataFrame(measure_learners(result, "test", learner, source))
+        result = train_learners(source, dense, 0.5)
+        rows = pd.DataFrame(measure_learners(result, source))
         tables.append(rows[rows["seed"] == 4].reset_index(drop=True))
     pd.testing.assert_frame_equal(*tables, check_exact=True)
     assert tables[0]["diverged"].eq(0).all()
@@ -82,7 +82,6 @@ def law_of_tokens(n, generator, probability):
 def test_a_law_may_draw_tokens_itself(settings, dense):
     data, training = settings
     learner = Learner(data_law=law_of_tokens, encoder="linear", optimiser="adam")
-    result = train_learners("test", learner, data, training, dense, 0.1, 0.5, [1])
     source = DataLawSource("test", learner, data, training, 0.1, [1])
-    rows = pd.DataFrame(measure_learners(result, "test", learner, source))
+    rows = pd.DataFrame(measure_learners(train_learners(source, dense, 0.5), source))
     assert rows["r2"].max() > 0.9

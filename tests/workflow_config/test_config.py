@@ -74,14 +74,18 @@ def a_learner(options: dict) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("raw", "words"),
+    ("options", "line"),
     [
-        (a_learner({"loss_options": {"temp": 1}}), "loss_options: infonce has no option temp"),
-        (a_learner({"optimiser_options": {"lr": 1}}), "the rate is the key eta"),
+        ({"loss_options": {"temp": 1}}, "learners: mine: loss: infonce has no option temp"),
+        (
+            {"optimiser_options": {"lr": 1}},
+            "learners: mine: optimiser: lr: the rate is the key eta",
+        ),
     ],
 )
-def test_wrong_option_of_a_learner_is_one_line(raw, words):
-    assert words in refusal(parse, RAW | raw)
+def test_options_of_a_learner_are_refused_before_its_first_job(options, line):
+    raw = RAW | a_learner(options)
+    assert line in refusal(parse(raw).check_inputs, next(iter(raw["learners"]["studies"])))
 
 
 @pytest.mark.parametrize("name", ["mask=0.3", "x-y", "_", "x" * 60])

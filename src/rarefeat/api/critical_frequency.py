@@ -2,33 +2,23 @@
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Unpack, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
 
-import numpy as np
 import pandas as pd
 
-from rarefeat.api.arguments import (
-    argument_names,
-    build_study,
-    check_finite,
-    check_int,
-    to_list,
-)
+from rarefeat.api.arguments import build_study, check_int, check_number, to_list
 from rarefeat.api.entry_points import entry_point
-from rarefeat.api.keys import Keys, LearnerKeys
 from rarefeat.api.learner_sweeps import estimate_seconds, plan_sweep
 from rarefeat.api.sweeps import concat_with_axes, run_plans
 from rarefeat.api.tables import read_published_table
 from rarefeat.errors import RarefeatError
 from rarefeat.stages import critical_frequency as model
 from rarefeat.studies.learners.lockout import MEASURES, locate_frequency
-from rarefeat.workflow.config.model import Bias, Views
-from rarefeat.workflow.config.names import shorten_repr, suggest
+from rarefeat.workflow.config.model import Views
+from rarefeat.workflow.config.names import shorten_repr
 from rarefeat.workflow.project import Project
 
-CALLER = "predict_critical_frequency"
-IGNORED_BIAS_KEYS = tuple(name for name in Bias.model_fields if name != "share")
 MODEL_KEYS = ("d", "d1", "L", "C", "m", "K", "tau", "lambda", "sigma_0", "bias")
 """Keys that the model reads; of the bias, its share."""
 
@@ -41,7 +31,7 @@ def critical_frequency(
     *,
     measure: Literal["readout", "cosine"] = "readout",
     progress: bool = True,
-    **keys: Unpack[LearnerKeys],
+    **keys: Any,
 ) -> pd.DataFrame:
     """Measure the eps_min from which half of the replicas of a learner learn the rare feature.
 
@@ -83,11 +73,9 @@ def critical_frequency(
     (True, 4)
     """
     if measure not in MEASURES:
-        raise RarefeatError(
-            f"critical_frequency: measure: must be readout or cosine, got {shorten_repr(measure)}"
-        )
+        raise RarefeatError(f"measure: must be readout or cosine, got {shorten_repr(measure)}")
     column, grid = MEASURES[measure], sorted({0.0, *to_list(eps_min)})
-    plans, names = plan_sweep("critical_frequency", grid, sigma, seed, None, None, keys)
+    plans, names = plan_sweep(grid, sigma, seed, None, None, keys)
     seconds = estimate_seconds(plan for _, plan in plans)
     what = f"{len(plans)} learners, {len(grid)} frequencies, {len(plans[0][1].seeds)} seeds"
     print(f"critical_frequency: {what}: about {seconds / 60:.1f} minutes", file=sys.stderr)
@@ -97,10 +85,9 @@ def critical_frequency(
         table, _ = plan.tables()
         wide = table.pivot(index="seed", columns="eps_min", values=column)
         found = locate_frequency(wide, beyond=2 * grid[-1])
-        if found["n"]:
-            # Where half learn is known up to the grid: the ends are the frequencies around them.
-            low, high = np.searchsorted(grid, [found["ci_low"], found["ci_high"]])
-            found |= {"ci_low": grid[max(low - 1, 0)], "ci_high": [*grid, math.inf][high]}
+        found["ci_low"] = min(found["ci_low"], grid[-1])
+        if found["ci_high"] > grid[-1]:
+            found["ci_high"] = math.inf
         if found["bound"] == "above":
             found["frequency"] = math.inf
         controls = {
@@ -123,7 +110,7 @@ def predict_critical_frequency(
     error: float | None = None,
     outside: bool = False,
     replicas: int = 200,
-    **changes: Unpack[Keys],
+    **changes: Any,
 ) -> model.CriticalFrequency:
     """Predict the eps_min at which half of the replicas learn the rare feature.
 
@@ -185,42 +172,29 @@ def predict_critical_frequency(
         kappa, gamma = constants["kappa"], constants["gamma"]
         errors = read_published_table("selection_law_errors").set_index("parameter")["error"]
         error = float(errors["all"]) if error is None else error
-    error = 0.0 if error is None else error
+    error, replicas = 0.0 if error is None else error, check_int("replicas", replicas)
     for name, value in (("kappa", kappa), ("gamma", gamma), ("replicas", replicas)):
-        if check_finite(CALLER, name, value) <= 0:
-            raise RarefeatError(f"{CALLER}: {name}: must be above 0, got {shorten_repr(value)}")
-    replicas = check_int(CALLER, "replicas", replicas)
-    if not check_finite(CALLER, "error", error) >= 0:
-        raise RarefeatError(f"{CALLER}: error: must be at least 0, got {shorten_repr(error)}")
-    check_effect(changes)
+        if not 0 < check_number(name, value) < math.inf:
+            raise RarefeatError(f"{name}: must be above 0, got {shorten_repr(value)}")
+    if not 0 <= check_number("error", error) < math.inf:
+        raise RarefeatError(f"error: must be at least 0, got {shorten_repr(error)}")
+    if ignored := [key for key in changes if key.rstrip("_") not in MODEL_KEYS]:
+        raise RarefeatError(
+            f"{ignored[0]}: has no effect on the prediction; allowed are {', '.join(MODEL_KEYS)}"
+        )
     point = {"eps_min": [1.0], "sigma": [sigma]}
-    chosen = build_study(CALLER, config, study, point, ["dense"], [0], changes)
+    chosen = build_study(config, study, point, ["dense"], [0], changes)
     is_known = chosen.data.views == Views() and chosen.data.minority == [1.0]
     if not is_known or chosen.training.bias.rule != "follow":
         raise RarefeatError(
-            f"{CALLER}: study: {study!r} is none that the model is for; it must have the default"
+            f"study: {study!r} is none that the model is for; it must have the default"
             " data.views, training.bias.rule: follow and data.minority: [1]"
         )
     (sigma,) = chosen.grid["point"].sigma
     trained = model.TrainingPoint(chosen.data, chosen.training, sigma, 1.0)
     if not outside and (reason := model.explain_out_of_range(trained)):
         raise RarefeatError(
-            f"{CALLER}: {reason}, where the model was not tested; say outside=True to predict there"
+            f"{reason}, where the model was not tested; say outside=True to predict there"
         )
     fit = model.LogisticFit(math.log(cast(float, kappa)), float(cast(float, gamma)))
-    return model.estimate_critical_frequency(trained, fit, error, replicas)
-
-
-def check_effect(changes: Mapping[str, Any]) -> None:
-    """Raise RarefeatError for a change that has no effect on the prediction."""
-    allowed = (*MODEL_KEYS, "lambda_")
-    bias = changes.get("bias")
-    bias_keys = bias if isinstance(bias, Mapping) else ()
-    ignored = [key for key in changes if key not in allowed]
-    ignored += [f"bias.{key}" for key in bias_keys if key in IGNORED_BIAS_KEYS]
-    if ignored:
-        names = (*argument_names(predict_critical_frequency), *MODEL_KEYS)
-        raise RarefeatError(
-            f"{CALLER}: {ignored[0]}: has no effect on the prediction{suggest(ignored[0], names)};"
-            f" allowed are {', '.join(MODEL_KEYS)}"
-        )
+    return model.estimate_critical_frequency(trained, fit, float(error), replicas)

@@ -5,30 +5,28 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import pandas as pd
 import torch
+from matplotlib.axes import Axes
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from torch.nn.functional import pad
 
 from rarefeat.api.arguments import (
-    ARGUMENT_SECTIONS,
     ArmArgument,
-    argument_names,
     build_study,
     check_int,
-    check_keys,
     check_number,
-    check_study_name,
     check_type,
     find_arm,
     register_rules,
 )
 from rarefeat.api.entry_points import entry_point
-from rarefeat.api.keys import Keys
+from rarefeat.api.plots import plot_metrics, plot_neuron
 from rarefeat.errors import RarefeatError
+from rarefeat.figures.labels import arm_label
 from rarefeat.model.encoder import attend, embed, pre_activations
 from rarefeat.model.neurons import absolute_cosines, alignment_metrics
 from rarefeat.model.positive_pairs import PairSampler
@@ -51,12 +49,9 @@ from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 from rarefeat.workflow.project import Project
 from rarefeat.workflow.run.cli_helpers import progress_display
 from rarefeat.workflow.run.code_hashes import module_hashes
-from rarefeat.workflow.run.job import Job, make_job
+from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.metadata import read_job_metadata
 from rarefeat.workflow.study_kind import PRETRAIN
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Batch(NamedTuple):
@@ -194,14 +189,12 @@ class Encoder:
         """
         if not len(self.history):
             raise RarefeatError(
-                "neuron_history: this training kept no history; train with history=True, or set"
-                " training.history of the study"
+                "this training kept no history; train with history=True, or set training.history"
+                " of the study"
             )
-        neuron, m = check_int("neuron_history", "neuron", neuron), self.training.m
+        neuron, m = check_int("neuron", neuron), self.training.m
         if not 0 <= neuron < m:
-            raise RarefeatError(
-                f"neuron_history: neuron: must be from 0 to {m - 1}, got {shorten_repr(neuron)}"
-            )
+            raise RarefeatError(f"neuron: must be from 0 to {m - 1}, got {shorten_repr(neuron)}")
         colours = [f"colour {index}" for index in range(self.data.views.colour)]
         names = [*range(self.data.d), *colours, "norm", "bias"]
         values = self.history[:, neuron].numpy()
@@ -237,9 +230,7 @@ class Encoder:
         >>> tuple(encoder(pairs.tokens[0, 0]).shape)
         (30,)
         """
-        n, seed = check_int("sample_pairs", "n", n), check_int("sample_pairs", "seed", seed)
-        if n < 1:
-            raise RarefeatError(f"sample_pairs: n: must be at least 1, got {n}")
+        n, seed = check_int("n", n), check_int("seed", seed)
         data = self.data
         probability = activation_probability(
             frequencies(data.d, data.minority, self.eps_min), data.C
@@ -282,26 +273,20 @@ class Encoder:
             If the samples are no tokens of at least p coordinates.
         """
         tokens, p = samples.tokens if isinstance(samples, Batch) else samples, self.weights.shape[1]
-        try:
-            tokens = torch.as_tensor(tokens, dtype=torch.float32).to_dense()
-        except (TypeError, ValueError, RuntimeError) as error:
-            line = f"encoder: samples: must be numbers, got {shorten_repr(samples)}"
-            raise RarefeatError(line) from error
+        tokens = torch.as_tensor(tokens, dtype=torch.float32)
         if tokens.dim() < 2 or tokens.shape[-1] < p:
             raise RarefeatError(
-                f"encoder: samples: must be tokens (..., L, P) with P of at least {p},"
-                f" got {(*tokens.shape,)}"
+                f"samples: must be tokens (..., L, P) with P of at least {p}, got"
+                f" {(*tokens.shape,)}"
             )
         shape = (*tokens.shape[:-2], self.weights.shape[0])
-        if not tokens.numel():
-            return torch.zeros(shape)
-        flat = tokens.flatten(0, -3)[None] if tokens.dim() > 2 else tokens[None, None]
+        flat = tokens.reshape(1, -1, *tokens.shape[-2:])
         attended = attend(flat, self.training.logit_scale(self.data.d1))
         pre = pre_activations(attended, self.weights[None])
         return embed(pre, self.bias[None])[0].view(shape)
 
     @entry_point
-    def plot(self, neuron: int | None = None, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, neuron: int | None = None, ax: Axes | None = None) -> Axes:
         """Draw how well the rare feature and the others are learned, or the history of a neuron.
 
         Parameters
@@ -312,12 +297,10 @@ class Encoder:
         ax : matplotlib Axes, optional
             Axes; those of a new figure by default.
         """
-        from rarefeat.api.plots import plot_metrics, plot_neuron
-
         if neuron is not None:
             return plot_neuron(self.neuron_history(neuron), self.rare_features, neuron, ax)
         point = rf"$\varepsilon_{{\min}}$ = {self.eps_min:g}, seed {self.seed}"
-        return plot_metrics(self.trajectory, f"{self._arm_label}, {point}", ax)
+        return plot_metrics(self.trajectory, f"{arm_label(self.arm.arm)}, {point}", ax)
 
     @entry_point
     def save(self, path: str | Path) -> None:
@@ -325,7 +308,6 @@ class Encoder:
 
         A file that is there is replaced.
         """
-        path = check_file("save", path)
         metrics = list(dict.fromkeys(self.trajectory["metric"]))
         names = (*ALWAYS, "dictionary")
         tensors = {name: torch.as_tensor(getattr(self, FIELDS.get(name, name))) for name in names}
@@ -351,20 +333,6 @@ class Encoder:
         module.load_state_dict({"weights": weights, "bias": self.bias})
         return module.eval()
 
-    @property
-    def _arm_label(self) -> str:
-        from rarefeat.figures.labels import arm_label
-
-        return arm_label(self.arm.arm)
-
-    def _repr_html_(self) -> str:
-        from rarefeat.api.plots import encoder_html
-
-        values = {name: f"{value:.3g}" for name, value in self.metrics.items()}
-        point = f"eps_min = {self.eps_min:g}, sigma = {self.sigma:g}, seed {self.seed}"
-        title = f"Encoder, {self._arm_label}: {point}, {self.training.T} steps"
-        return encoder_html(self.trajectory, values | {"T1": str(self.T1)}, title)
-
 
 FIELDS = {"ends": "milestones"}
 """Attributes of an encoder whose names in files are others."""
@@ -372,25 +340,18 @@ SAVED = ("study", "eps_min", "sigma", "arm", "seed", "simulator", "data", "train
 """Attributes that stand in the metadata of a saved encoder."""
 
 
-def check_file(caller: str, path: str | Path) -> Path:
-    """Return a path that may be that of a file."""
-    if Path(check_type(caller, "path", path, str, Path)).is_dir():
-        raise RarefeatError(f"{caller}: path: must be a file, got {shorten_repr(str(path))}")
-    return Path(path)
-
-
 def read_saved(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read metadata and tensors of what `save` has written, an encoder or learners."""
     origin = read_job_metadata(path) if path.suffix == ".safetensors" else None
     if not origin or not ({*SAVED, "metrics"} == set(origin) or "learner" in origin):
         problem = "holds no saved encoder" if path.is_file() else "does not exist"
-        raise RarefeatError(f"load: {path} {problem}; load_encoder reads those of the workflow")
+        raise RarefeatError(f"{path} {problem}; load_encoder reads those of the workflow")
     try:
         with safe_open(path, framework="pt") as handle:
             names = list(handle.keys())
         return origin, dict(zip(names, read_tensors(path, *names), strict=True))
     except (sealed_files.DamagedFileError, SafetensorError) as error:
-        raise RarefeatError(f"load: {path} is damaged; save it again") from error
+        raise RarefeatError(f"{path} is damaged; save it again") from error
 
 
 def read_training(values: Mapping[str, Any]) -> Training:
@@ -424,7 +385,7 @@ def train(
     config: Project | None = None,
     progress: bool = True,
     on_step: Callable[[int, dict[int, float]], None] | None = None,
-    **changes: Unpack[Keys],
+    **changes: Any,
 ) -> Encoder:
     """Train one encoder, with the values of a study of the config but for those given here.
 
@@ -484,45 +445,42 @@ def train(
     ...
     rarefeat.errors.RarefeatError: train: eps_min: must be a number, got '0.5'
     """
-    keys: dict[str, Any] = dict(changes)
-    check_keys("train", keys, argument_names(train))
-    for key in ARGUMENT_SECTIONS["arm"]:
-        if isinstance(value := keys.get(key), list | tuple):
-            raise RarefeatError(
-                f"train: {key}: must be one value, got {shorten_repr(value)}; see rarefeat.sweep"
-            )
-    seed = check_int("train", "seed", seed)
-    register_rules("train", [arm], [keys.get("bias")])
+    seed = check_int("seed", seed)
+    register_rules([arm], [changes.get("bias")])
     points = {"eps_min": [eps_min], "sigma": [sigma]}
-    chosen = build_study("train", config, study, points, [arm], [seed], keys)
-    (only,) = chosen.arms
-    if not only.trained:
-        raise RarefeatError(f"train: arm: {only.arm!r} has no training; rarefeat.sweep measures it")
+    chosen = build_study(config, study, points, [arm], [seed], changes)
+    only, *others = chosen.arms
+    if others or not only.trained:
+        raise RarefeatError(f"arm: must be one with a training, got {arm!r}; see rarefeat.sweep")
     (point,) = chosen.cells()
     sigma, eps_min = cast(float, point["sigma"]), cast(float, point["eps_min"])
     settings = (chosen.draws, chosen.simulator, chosen.data, chosen.training)
     with progress_display(bool(progress), on_step):
         latents = synthesise(chosen.draws, chosen.data, eps_min, [seed])["train"]
         encoders, rows = pretrain(*settings, [only], sigma, [seed], latents, label="train")
-    trained = PRETRAIN.config_of(chosen, point) or {}
-    job = make_job(PRETRAIN.function, (), trained, chosen.draws, point, f"{seed}-{seed}")
     tensors = [getattr(encoders[only.label], name)[0] for name in ALWAYS]
-    return build_encoder(tensors, job, only, seed, pd.DataFrame(rows))
+    return build_encoder(tensors, pd.DataFrame(rows), eps_min, sigma, only, seed, *settings)
 
 
 def build_encoder(
-    tensors: Iterable[Tensor], job: Job, arm: Arm, seed: int, trajectory: pd.DataFrame
+    tensors: Iterable[Tensor],
+    trajectory: pd.DataFrame,
+    eps_min: float,
+    sigma: float,
+    arm: Arm,
+    seed: int,
+    draws: str,
+    simulator: Literal["direct", "reduced"],
+    data: Data,
+    training: Training,
 ) -> Encoder:
-    """Build an encoder from the result of a training and the job that trained it.
+    """Build an encoder from the result of a training.
 
     The tensors are those of a `TrainedEncoder`, each without the axis of replicas, and the rows of
     the trajectory those of this arm and seed. The dictionary is drawn again.
     """
     weights, bias, T1, T2, history, milestones, loss = tensors
-    draws, simulator = job.config_section("draws", str), job.config_section("simulator", str)
-    data, training = job.config_section("data", Data), job.config_section("training", Training)
     space = make_simulator(simulator, draws, data.d, data.d1, training.m, [seed])
-    point = {axis: cast(float, value) for axis, value in job.cell.items()}
     return Encoder(
         weights=weights,
         bias=bias,
@@ -534,12 +492,13 @@ def build_encoder(
         dictionary=space.dictionary[0],
         trajectory=trajectory[["step", "metric", "value"]].reset_index(drop=True),
         study=draws,
+        eps_min=eps_min,
+        sigma=sigma,
         arm=arm,
         seed=seed,
         simulator=simulator,
         data=data,
         training=training,
-        **point,
     )
 
 
@@ -585,23 +544,20 @@ def load_encoder(
     >>> encoder.training.T, tuple(encoder.cosines.shape)
     (60, (30, 9))
     """
-    caller = "load_encoder"
-    results = Path(check_type(caller, "results", results, str, Path))
-    study, seed = check_study_name(caller, "study", study), check_int(caller, "seed", seed)
-    if set(check_type(caller, "cell", cell, Mapping)) != set(AXES):
+    results, seed = Path(check_type("results", results, str, Path)), check_int("seed", seed)
+    if set(check_type("cell", cell, Mapping)) != set(AXES):
         keys = ", ".join(map(str, cell)) or "none"
-        raise RarefeatError(f"{caller}: cell: must have the keys {' and '.join(AXES)}, got {keys}")
-    check_type(caller, "arm", arm, str)
+        raise RarefeatError(f"cell: must have the keys {' and '.join(AXES)}, got {keys}")
     # 0.0 for -0.0, as in the names of files.
     point = make_cell(
-        **{axis: float(check_number(caller, f"cell: {axis}", cell[axis])) + 0.0 for axis in AXES}
+        **{axis: float(check_number(f"cell: {axis}", cell[axis])) + 0.0 for axis in AXES}
     )
-    block, job = find_seed_block(results, study, point, seed)
+    block, job = find_seed_block(results, check_type("study", study, str), point, seed)
     encoders, trajectories = (
         results / cell_path(kind, study, point, block, suffix)
         for kind, suffix in (("encoders", "safetensors"), ("trajectories", "parquet"))
     )
-    only = find_arm(caller, job.config_section("arms", list[Arm]), study, arm)
+    only = find_arm(job.config_section("arms", list[Arm]), study, check_type("arm", arm, str))
     row = job.seed_list.index(seed)
     names = [f"{only.label}/{name}" for name in ALWAYS]
     expected = job.model_dump(include={"study", "cell", "seeds", "config", "code"})
@@ -611,7 +567,11 @@ def load_encoder(
     if job.code != module_hashes(*PRETRAIN.lineage):
         message = f"{encoders} was trained by other code than this; its dictionary may be another"
         warnings.warn(message, stacklevel=3)
-    return build_encoder(tensors, job, only, seed, table[is_arm & (table["seed"] == seed)])
+    kinds = {"draws": str, "simulator": str, "data": Data, "training": Training}
+    settings = [job.config_section(name, kind) for name, kind in kinds.items()]
+    rows = table[is_arm & (table["seed"] == seed)]
+    eps_min, sigma = (cast(float, point[axis]) for axis in AXES)
+    return build_encoder(tensors, rows, eps_min, sigma, only, seed, *settings)
 
 
 def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[str, Job]:
@@ -624,13 +584,6 @@ def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[
     blocks = sorted(
         path.stem.removeprefix("seeds=") for path in folder.glob("seeds=*-*.safetensors")
     )
-    if not blocks:
-        studies = [path.name for path in (results / "encoders").glob("*")]
-        hint = "" if study in studies else suggest(study, studies)
-        raise RarefeatError(
-            f"load_encoder: {folder} holds no encoders{hint}; is the cell in the grid of {study},"
-            " and has snakemake trained it?"
-        )
     jobs: dict[str, Job] = {}
     for block in blocks:
         first, last = map(int, block.split("-"))
@@ -639,14 +592,17 @@ def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[
             read_tensors(path, expected={"study": study, "cell": point.values, "seeds": block})
             jobs[block] = Job.model_validate(read_job_metadata(path))
     if not jobs:
+        studies = [path.name for path in (results / "encoders").glob("*")]
+        hint = "" if study in studies else suggest(study, studies)
         raise RarefeatError(
-            f"load_encoder: {folder} holds no encoder of seed {seed}; its seed blocks are"
-            f" {', '.join(blocks)}"
+            f"{folder} holds no encoder of seed {seed}{hint}; its seed blocks are"
+            f" {', '.join(blocks) or 'none'}: is the cell in the grid of {study}, and has snakemake"
+            " trained it?"
         )
     first_job = next(iter(jobs.values()))
     if any((job.config, job.code) != (first_job.config, first_job.code) for job in jobs.values()):
         raise RarefeatError(
-            f"load_encoder: {folder}: seeds={' and seeds='.join(jobs)} both hold seed {seed}, of"
+            f"{folder}: seeds={' and seeds='.join(jobs)} both hold seed {seed}, of"
             " another config or code; delete one"
         )
     return next(iter(jobs.items()))

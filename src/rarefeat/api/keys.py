@@ -1,66 +1,32 @@
-"""Keys that `train` and its kin take beside their arguments, for completion and type checkers.
+"""Keys that `train` and its kin take beside their arguments: those of the config."""
 
-A test holds them against the sections of the config, which say what each means. A sweep takes one
-value of each or several, everything else one.
-"""
-
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict
-
-from rarefeat.training.choices import Choice
-
-Part: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
-Whole: TypeAlias = int | Sequence[int]
-Number: TypeAlias = float | Sequence[float]
-Text: TypeAlias = str | Sequence[str]
-Flag: TypeAlias = bool | Sequence[bool]
+from rarefeat.training.choices import BUILT_IN
+from rarefeat.workflow.config.model import Arm, Data, Training
+from rarefeat.workflow.config.section import Section
 
 
-class Keys(TypedDict, total=False):
-    """Keys of a study, of its `data`, of its `training` and of an arm."""
-
-    simulator: Text
-    draws: Text
-    d: Whole
-    d1: Whole
-    L: Whole
-    C: Number
-    minority: Sequence[Any]
-    N: Whole
-    probe_pairs: Whole
-    test_pairs: Whole
-    views: Part
-    balance: Text
-    m: Whole
-    K: Whole
-    tau: Number
-    eta: Number
-    lambda_: Number
-    sigma_0: Number
-    T: Whole
-    attention_scale: Number | Text
-    attention: Text
-    bias: Part
-    device: Text
-    kernel: Text
-    history: Flag
-    alpha: Number
-    onset: Whole
-    pruned_update: Text
+def section_keys(section: type[Section]) -> list[str]:
+    """List the keys of a section as the config has them."""
+    return [field.alias or name for name, field in section.model_fields.items()]
 
 
-class LearnerKeys(Keys, total=False):
-    """Choices of learners, one or several each, and keys."""
-
-    data_law: Choice | Sequence[Choice]
-    encoder: Choice | Sequence[Choice]
-    loss: Choice | Sequence[Choice]
-    optimiser: Choice | Sequence[Choice]
-    data_options: Part
-    encoder_options: Part
-    loss_options: Part
-    optimiser_options: Part
-    fresh: Flag
-    arm: Any
-    study: str
-    config: Any
+SECTIONS = {
+    "study": ["simulator", "draws"],
+    "data": section_keys(Data),
+    "training": section_keys(Training),
+    "arm": [name for name in section_keys(Arm) if name != "arm"],
+}
+"""Sections of a study that have the keys; no two have the same key."""
+KEYS = ["lambda_" if key == "lambda" else key for keys in SECTIONS.values() for key in keys]
+OPTIONS = [f"{kind.removesuffix('_law')}_options" for kind in BUILT_IN]
+LEARNER_KEYS = [*BUILT_IN, *OPTIONS, "fresh", "arm", "study", "config"]
+"""Choices of a learner, and what else a sweep of learners may be given a list of."""
+OTHER_NAMES = {
+    "lr": "eta",
+    "learning_rate": "eta",
+    "weight_decay": "lambda_",
+    "temperature": "tau",
+    "batch_size": "K",
+    "steps": "T",
+}
+"""Keys by what torch and others call them."""

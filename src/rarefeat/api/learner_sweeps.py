@@ -3,26 +3,19 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import pandas as pd
 
-from rarefeat.api.arguments import (
-    argument_names,
-    check_keys,
-    check_seeds,
-    check_type,
-    check_values,
-    to_list,
-)
-from rarefeat.api.entry_points import entry_point
-from rarefeat.api.keys import LearnerKeys
+from rarefeat.api.arguments import check_seeds, check_type, check_values, to_list
+from rarefeat.api.entry_points import check_keys, entry_point
+from rarefeat.api.keys import KEYS, LEARNER_KEYS
 from rarefeat.api.learners import LearnerPlan, plan_learner
 from rarefeat.api.sweeps import Sweep, SweepPlan, column_name, is_axis, run_sweep, settings_of
 from rarefeat.errors import RarefeatError
 from rarefeat.model.own_code import REGISTERED
+from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.stages.tables import cosine, number, r2, share
-from rarefeat.studies.learners.lockout import outcomes
 from rarefeat.training.learners import KINDS, Learner
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
@@ -54,12 +47,10 @@ METRICS = {
 class LearnerSweepPlan(SweepPlan):
     """The trainings of one learner at the points of a sweep."""
 
-    caller, divides = "sweep_learners", True
-
     def __init__(self, plan: LearnerPlan, seeds: list[int], cache: str | Path | None) -> None:
         self.plan = plan
         super().__init__(plan.study, seeds, cache)
-        self.cells = plan.cells
+        self.cells, self.size = plan.cells, len(seeds)  # which a training divides itself
 
     def identify(self, arm: Arm) -> Job | None:
         """Return the job of a learner without its point; None if it uses a session function."""
@@ -72,16 +63,13 @@ class LearnerSweepPlan(SweepPlan):
         stages = "training.learners:train_learners", "training.readout:measure_learners"
         sections = {name: getattr(study, name) for name in ("draws", "data", "training")}
         config = {"learner": learner, "arm": arm, **sections}
-        return make_job("studies.learners.lockout:outcomes", stages, config)
+        return make_job("training.readout:learn", stages, config)
 
-    def prepare(self, eps_min: float, seeds: list[int]) -> None:
-        """Prepare nothing: a learner draws its pairs."""
-
-    def train_and_probe(self, cell: Cell, arms: list[Arm], seeds: list[int], latents: None) -> None:
+    def train_and_probe(self, cell: Cell, arms: list[Arm], seeds: list[int]) -> None:
         """Train the learner at a point, measure it, and store the records of the seeds."""
         result, table, _ = self.plan.train(cell, seeds)
-        rows, (arm,) = seed_rows(table, len(self.study.data.minority)), arms
-        self.check_unedited(arm)
+        rows = seed_rows(table, len(self.study.data.minority))
+        self.check_unedited(arms)
         for seed in seeds:
             # An axis of a sweep may be called loss.
             steps = [
@@ -90,11 +78,9 @@ class LearnerSweepPlan(SweepPlan):
                 if row["seed"] == seed
             ]
             row = {**cell.values, "seed": seed, **rows.loc[seed]}
-            self.store(cell, arm, seed, (row, steps))
+            self.store(cell, arms[0], seed, (row, steps))
 
-    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the rows as they are."""
-        return self.rows()
+    tables = SweepPlan.rows
 
 
 def seed_rows(table: pd.DataFrame, n_rare: int) -> pd.DataFrame:
@@ -102,21 +88,26 @@ def seed_rows(table: pd.DataFrame, n_rare: int) -> pd.DataFrame:
     is_rare = table["feature"] > table["feature"].max() - n_rare
     rows = table.groupby("seed")[["norm", "rank", "loss", "diverged", "given"]].first()
     rows = rows.rename(columns={"loss": "batch_loss"})
-    table = table.assign(learner="", pairs="", eps_min=0.0, eta=0.0)
-    before = {"r2": table["r2_untrained"], "cosine": table["cosine_untrained"], "diverged": 0.0}
-    for end, features in (("", table), ("_untrained", table.assign(**before))):
-        found = outcomes(features, n_rare).set_index("seed")
-        for name in ("r2_rare", "r2_frequent", "learned", "aligned"):
-            rows[name + end] = found[name]
-        cosines = features[is_rare].groupby("seed")["cosine"]
-        rows[f"cosine{end}"] = cosines.agg(lambda values: values.min(skipna=False))
-    rows["r2_shuffled"] = found["r2_shuffled"]
+    rows["r2_shuffled"] = table.groupby("seed")["r2_shuffled"].mean()
+    # A replica that was stopped as diverged keeps its last weights, and has an R^2.
+    table = table.assign(r2=table["r2"].where(table["diverged"] == 0))
+    for end in ("", "_untrained"):
+        rare, frequent = (
+            table[chosen].groupby("seed")[f"r2{end}"].mean() for chosen in (is_rare, ~is_rare)
+        )
+        cosines = table[is_rare].groupby("seed")[f"cosine{end}"]
+        cosine = cosines.agg(lambda values: values.min(skipna=False))
+        # A readout that is worse than the mean has learned nothing.
+        learned = (rare >= 0.5 * frequent.clip(lower=0)) & (rare > 0)
+        aligned = (cosine >= HALF_LEARNED).astype(float)
+        rows[f"r2_rare{end}"], rows[f"r2_frequent{end}"], rows[f"cosine{end}"] = (
+            rare,
+            frequent,
+            cosine,
+        )
+        rows[f"learned{end}"] = learned.astype(float).where(rare.notna())
+        rows[f"aligned{end}"] = aligned.where(rare.notna() & cosine.notna())
     return rows[[*METRICS, "given"]]
-
-
-DEFAULTS = {**vars(Learner()), "arm": "dense"}
-"""Choices that are not given."""
-LEARNER_ONLY = {*DEFAULTS, "study", "config"}
 
 
 @entry_point
@@ -128,7 +119,7 @@ def sweep_learners(
     learners: Mapping[str, Mapping[str, Any]] | None = None,
     cache: str | Path | None = None,
     progress: bool = True,
-    **keys: Unpack[LearnerKeys],
+    **keys: Any,
 ) -> Sweep:
     """Train and measure every learner at every point.
 
@@ -175,13 +166,12 @@ def sweep_learners(
     >>> list(runs.summary().query("metric == 'r2_rare' and loss == 'spectral'")["n"])
     [2, 2]
     """
-    plans, columns = plan_sweep("sweep_learners", eps_min, sigma, seed, learners, cache, keys)
+    plans, columns = plan_sweep(eps_min, sigma, seed, learners, cache, keys)
     baseline = dict(list(zip(columns, plans[0][0], strict=True))[:1])
     return Sweep(*run_sweep(plans, columns, progress), columns, baseline, METRICS)
 
 
 def plan_sweep(
-    caller: str,
     eps_min: Any,
     sigma: Any,
     seed: Any,
@@ -190,25 +180,22 @@ def plan_sweep(
     given: Mapping[str, Any],
 ) -> tuple[list[tuple[tuple, LearnerSweepPlan]], tuple[str, ...]]:
     """Return a plan for each learner, with its values on the axes, and the names of these."""
-    names = [*argument_names(sweep_learners), *LEARNER_ONLY]
-    by_name = check_type(caller, "learners", {} if learners is None else learners, Mapping)
-    for item in (given, *by_name.values()):
-        check_keys(caller, {key: 0 for key in item if key not in LEARNER_ONLY}, names)
-    keys = {"study": "paper", "config": None, **DEFAULTS, **given}
+    by_name = check_type("learners", learners or {}, Mapping)
+    keys = {"study": "paper", "config": None, "arm": "dense", **vars(Learner()), **given}
     points = {"eps_min": to_list(eps_min), "sigma": to_list(sigma)}
     axes = {key: to_list(value) for key, value in keys.items() if is_axis(key, value)}
     for name, values in {**points, **axes}.items():
-        check_values(caller, name, values)
+        check_values(name, values)
     for name, differing in by_name.items():
+        check_keys(differing, [*LEARNER_KEYS, *KEYS])
         if twice := [key for key in differing if key in axes]:
-            raise RarefeatError(f"{caller}: learners: {name}: {twice[0]}: given as a list, too")
+            raise RarefeatError(f"learners: {name}: {twice[0]}: given as a list, too")
     if by_name:
         axes = {"learner": list(by_name), **axes}
-    seeds, plans = check_seeds(caller, seed), []
+    seeds, plans = check_seeds(seed), []
     for label, setting in settings_of(keys, axes):
         chosen = setting | dict(by_name.get(setting.pop("learner", ""), {}))
-        project, study = chosen.pop("config"), chosen.pop("study")
-        plan = plan_learner(caller, project, study, points, seeds, chosen)
+        plan = plan_learner(chosen.pop("config"), chosen.pop("study"), points, seeds, chosen)
         plans.append((label, LearnerSweepPlan(plan, seeds, cache)))
     return plans, tuple(map(column_name, axes))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 import torch
@@ -18,24 +18,22 @@ from torch import Tensor
 
 from rarefeat.api.arguments import (
     ArmArgument,
-    argument_names,
     axis_label,
     build_study,
     check_int,
-    check_keys,
     check_number,
     check_seeds,
     check_type,
     register_rules,
 )
-from rarefeat.api.encoder import Encoder, check_file, load_encoder_file, read_saved, read_training
+from rarefeat.api.encoder import Encoder, load_encoder_file, read_saved, read_training
 from rarefeat.api.entry_points import entry_point
-from rarefeat.api.keys import Keys
 from rarefeat.api.plots import plot_readout
 from rarefeat.errors import RarefeatError
+from rarefeat.model.own_code import own_name
 from rarefeat.model.rooms import train_alone
 from rarefeat.statistics import student_interval
-from rarefeat.training.choices import Choice, choice_name
+from rarefeat.training.choices import Choice
 from rarefeat.training.learners import KINDS, Learner, TrainedLearners, build_modules, own_parts
 from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.readout import learn
@@ -100,7 +98,7 @@ class Learners:
         d1 = self.data.d1
         if tokens.dim() not in (3, 4) or tokens.shape[-1] != d1:
             raise RarefeatError(
-                f"learners: tokens: must be (n, L, {d1}) or (S, n, L, {d1}), got {(*tokens.shape,)}"
+                f"tokens: must be (n, L, {d1}) or (S, n, L, {d1}), got {(*tokens.shape,)}"
             )
         if tokens.dim() == 3:
             tokens = tokens.expand(len(self.seeds), *tokens.shape)
@@ -158,15 +156,15 @@ class Learners:
         programs that have torch alone.
         """
         if seed not in self.seeds:
-            raise RarefeatError(f"learners: seed: must be one of {self.seeds}, got {seed!r}")
+            raise RarefeatError(f"seed: must be one of {self.seeds}, got {seed!r}")
         place = self.seeds.index(seed)
         module = self._build(place)
         tokens = torch.randn(len(self.seeds), 6, self.data.L, self.data.d1)
         with torch.no_grad():
             if not torch.allclose(module(tokens[place]), self(tokens)[place], 1e-3, 1e-5):
-                name = choice_name(self.learner.encoder)
+                name = own_name(self.learner.encoder)
                 raise RarefeatError(
-                    f"learners: module: {name} is built otherwise here than where it was trained;"
+                    f"{name} is built otherwise here than where it was trained;"
                     " it must depend on its parameters and buffers alone"
                 )
         return module
@@ -178,15 +176,10 @@ class Learners:
         The encoder's own class is not needed to read it: the file has its graph, as `torch.export`
         writes it. A file that is there is replaced.
         """
-        path, graph = check_file("save", path), io.BytesIO()
-        tokens = torch.zeros(2, self.data.L, self.data.d1)
-        try:
-            program = torch.export.export(
-                self.module(self.seeds[0]), (tokens,), dynamic_shapes=({0: torch.export.Dim("n")},)
-            )
-        except Exception as error:
-            line = f"save: encoder {choice_name(self.learner.encoder)}: torch.export fails: {error}"
-            raise RarefeatError(line.partition("\n")[0]) from error
+        tokens, graph = torch.zeros(2, self.data.L, self.data.d1), io.BytesIO()
+        program = torch.export.export(
+            self.module(self.seeds[0]), (tokens,), dynamic_shapes=({0: torch.export.Dim("n")},)
+        )
         torch.export.save(program, graph)
         tensors = {f"parameters.{name}": value for name, value in self.parameters.items()} | {
             "graph": torch.frombuffer(bytearray(graph.getvalue()), dtype=torch.uint8),
@@ -194,9 +187,8 @@ class Learners:
             "T1": self.replicas.T1,
             "loss": self.replicas.loss,
         }
-        choices = {name: saved_option(value) for name, value in asdict(self.learner).items()}
         origin = {
-            "learner": choices,
+            "learner": saved_option(asdict(self.learner)),
             "given": saved_option(self.given),
             "neurons": self.replicas.neurons,
             "draws": self.draws,
@@ -233,7 +225,7 @@ def load(path: str | Path) -> Encoder | Learners:
     >>> rarefeat.load("one.safetensors").metrics == encoder.metrics
     True
     """
-    path = Path(check_type("load", "path", path, str, Path))
+    path = Path(check_type("path", path, str, Path))
     origin, tensors = read_saved(path)
     if "learner" not in origin:
         return load_encoder_file(origin, tensors)
@@ -243,25 +235,39 @@ def load(path: str | Path) -> Encoder | Learners:
         for name, value in tensors.items()
         if name.startswith("parameters.")
     }
-    table, trajectory = (pd.DataFrame(origin[name]) for name in ("table", "trajectory"))
-    data = Data.model_validate(origin["data"])
+    rows = pd.DataFrame(origin["trajectory"]).to_dict("records")
     replicas = TrainedLearners(
         module.to("meta"), parameters, origin["neurons"], tensors["dictionary"],
-        tensors["T1"], tensors["loss"], trajectory.to_dict("records"),
+        tensors["T1"], tensors["loss"], rows,
     )  # fmt: skip
+    data, training = Data.model_validate(origin["data"]), read_training(origin["training"])
+    table, learner = pd.DataFrame(origin["table"]), Learner(**origin["learner"])
+    return make_learners(table, origin["given"], learner, data, training, replicas, origin["draws"])
+
+
+def make_learners(
+    table: pd.DataFrame,
+    given: Given,
+    learner: Learner,
+    data: Data,
+    training: Training,
+    replicas: TrainedLearners,
+    draws: str,
+) -> Learners:
+    """Return trained replicas with what was measured of them."""
     return Learners(
         table,
-        trajectory,
-        parameters,
-        tensors["dictionary"],
+        pd.DataFrame(replicas.trajectory),
+        replicas.parameters,
+        replicas.dictionary,
         list(dict.fromkeys(table["seed"])),
         list(range(data.d - len(data.minority), data.d)),
-        origin["given"],
-        Learner(**origin["learner"]),
+        given,
+        learner,
         data,
-        read_training(origin["training"]),
+        training,
         replicas,
-        origin["draws"],
+        draws,
     )
 
 
@@ -278,21 +284,18 @@ class LearnerPlan(NamedTuple):
 
         Return them, a row for each seed and feature, and what each part was given.
         """
-        study, learner, (arm,) = self.study, self.learner, cell.arms
-        data, training = study.data, study.training
+        data, training, (arm,) = self.study.data, self.study.training, cell.arms
         sigma, eps_min = cast(float, cell["sigma"]), cast(float, cell["eps_min"])
         size = replicas_per_batch(training.K, data.L, data.d1)
-        result, rows, filled = learn(
-            study.draws, learner, data, training, arm, sigma, eps_min, seeds, size,
+        result, rows, given = learn(
+            self.study.draws, self.learner, data, training, arm, sigma, eps_min, seeds, size,
             check=self.check, with_untrained=True,
         )  # fmt: skip
-        given = {kind: filled[kind] | getattr(learner, name) for kind, (name, _) in KINDS.items()}
         told = "; ".join(f"{kind}: {values}" for kind, values in given.items() if values)
         return result, pd.DataFrame(rows).assign(given=told), given
 
 
 def plan_learner(
-    caller: str,
     config: Project | None,
     study: str,
     points: Mapping[str, list[Any]],
@@ -300,28 +303,25 @@ def plan_learner(
     keys: Mapping[str, Any],
 ) -> LearnerPlan:
     """Plan a learner of some choices and keys; RarefeatError where these cannot be."""
-    choices = {name: keys[name] for name in KINDS}
-    options = check_options(caller, **{name: keys[name] for name, _ in KINDS.values()})
-    if not isinstance(keys["fresh"], bool):
-        raise RarefeatError(f"{caller}: fresh: must be True or False, got {keys['fresh']!r}")
-    arm = keys["arm"]
-    known = {*choices, *options, "fresh", "arm"}
-    changes = {key: value for key, value in keys.items() if key not in known}
+    choices, arm = {name: keys[name] for name in vars(Learner())}, keys["arm"]
+    changes = {key: value for key, value in keys.items() if key not in {*choices, "arm"}}
+    choices |= {name: check_options(name, choices[name]) for name, _ in KINDS.values()}
+    if not isinstance(choices["fresh"], bool):
+        raise RarefeatError(f"fresh: must be True or False, got {choices['fresh']!r}")
     decay = changes.get("lambda", changes.get("lambda_"))
     if decay is not None and choices["optimiser"] not in OPTIMISERS:
-        options["optimiser_options"].setdefault("weight_decay", decay)
-    learner = Learner(**choices, **options, fresh=keys["fresh"])
-    register_rules(caller, [arm], [changes.get("bias")])
+        choices["optimiser_options"].setdefault("weight_decay", decay)
+    learner = Learner(**choices)
+    register_rules([arm], [changes.get("bias")])
     if arm != "dense" and not learner.is_closed_form and "pruned_update" not in changes:
         changes["pruned_update"] = "straight_through"
-    chosen = build_learner_study(caller, config, study, points, arm, seeds, changes)
+    chosen = build_learner_study(config, study, points, arm, seeds, changes)
     axes = itertools.product(*([(name, float(x)) for x in points[name]] for name in points))
     cells = [Cell(point, tuple(chosen.arms)) for point in axes]
-    return LearnerPlan(chosen, learner, cells, partial(check_effect, caller, changes, learner, arm))
+    return LearnerPlan(chosen, learner, cells, partial(check_effect, changes, learner, arm))
 
 
 def build_learner_study(
-    caller: str,
     config: Project | None,
     study: str,
     points: Mapping[str, list[Any]],
@@ -333,50 +333,48 @@ def build_learner_study(
 
     A learner may be trained at eps_min = 0, where the rare features are never seen: a control.
     """
-    if changes.get("simulator", "direct") != "direct":
+    simulator = changes.get("simulator", "direct")
+    if simulator != "direct":
         raise RarefeatError(
-            f"{caller}: simulator: learners need every coordinate of a token,"
-            f" got {changes['simulator']!r}; leave it out"
+            f"simulator: learners need every coordinate of a token, got {simulator!r}; leave it out"
         )
-    seen = [x for x in points["eps_min"] if check_number(caller, "eps_min", x) != 0] or [1.0]
-    points = {**points, "eps_min": seen}
-    return build_study(
-        caller, config, study, points, [arm], seeds, {**changes, "simulator": "direct"}
-    )
+    seen = [x for x in points["eps_min"] if check_number("eps_min", x) != 0] or [1.0]
+    points, changes = {**points, "eps_min": seen}, {**changes, "simulator": simulator}
+    return build_study(config, study, points, [arm], seeds, changes)
 
 
 def check_effect(
-    caller: str,
     changes: Mapping[str, Any],
     learner: Learner,
     arm: ArmArgument,
-    filled: Mapping[str, Mapping[str, Any]],
+    given: Mapping[str, Mapping[str, Any]],
     module: torch.nn.Module,
 ) -> None:
     """Raise RarefeatError for a change that no part of a learner reads."""
-    readers = {"sigma_0": "encoder", "attention_scale": "encoder", "lambda": "optimiser"}
-    # The moments that a rule sees are those of InfoNCE at this temperature.
-    readers |= {"tau": "loss"} if arm == "dense" else {}
-    names = {"lambda": "weight_decay"}
-    for key, kind in readers.items():
-        asked = key in changes or f"{key}_" in changes
-        name, options = names.get(key, key), getattr(learner, KINDS[kind][0])
-        if asked and name not in filled[kind] and name not in options:
-            choice = choice_name(getattr(learner, kind))
-            raise RarefeatError(f"{caller}: {key}: has no effect: the {kind} {choice} takes none")
-    if "bias" in changes and not getattr(module, "thresholds", ""):
-        choice = choice_name(learner.encoder)
-        raise RarefeatError(f"{caller}: bias: has no effect: the encoder {choice} takes none")
-    if "history" in changes:
-        raise RarefeatError(f"{caller}: history: has no effect: learners keep none")
-
-
-def check_options(caller: str, **options: Options) -> dict[str, Any]:
-    """Return options as dictionaries, empty for None; RarefeatError for what is no mapping."""
-    return {
-        name: {} if value is None else dict(check_type(caller, name, value, Mapping))
-        for name, value in options.items()
+    readers = {
+        "sigma_0": ("encoder", "sigma_0"),
+        "attention_scale": ("encoder", "attention_scale"),
+        "bias": ("encoder", "bias"),
+        "lambda": ("optimiser", "weight_decay"),
+        "tau": ("loss", "tau"),
     }
+    unread = {"history": "learners keep none"}
+    for key, (kind, name) in readers.items():
+        if name not in given[kind]:
+            unread[key] = f"the {kind} {own_name(getattr(learner, kind))} takes none"
+    if getattr(module, "thresholds", ""):
+        del unread["bias"]
+    if arm != "dense":
+        # The moments that a rule sees are those of InfoNCE at this temperature.
+        unread.pop("tau", None)
+    for key in changes:
+        if why := unread.get(key.rstrip("_")):
+            raise RarefeatError(f"{key}: has no effect: {why}")
+
+
+def check_options(name: str, options: Options) -> dict[str, Any]:
+    """Return options as a dictionary, empty for None; RarefeatError for what is no mapping."""
+    return {} if options is None else dict(check_type(name, options, Mapping))
 
 
 @entry_point
@@ -399,7 +397,7 @@ def train_learners(
     config: Project | None = None,
     progress: bool = True,
     on_step: Callable[[int, dict[int, float]], None] | None = None,
-    **changes: Unpack[Keys],
+    **changes: Any,
 ) -> Learners:
     """Train a learner of your own choice and measure it.
 
@@ -450,33 +448,19 @@ def train_learners(
     >>> len(learners.table), tuple(learners(torch.zeros(5, 4, 32)).shape)
     (18, (2, 5, 30))
     """
-    caller, keys = "train_learners", dict(changes)
-    check_keys(caller, keys, argument_names(train_learners))
-    keys |= {
+    keys = changes | {
         "data_law": data_law, "encoder": encoder, "loss": loss, "optimiser": optimiser,
         "data_options": data_options, "encoder_options": encoder_options,
         "loss_options": loss_options, "optimiser_options": optimiser_options,
         "fresh": fresh, "arm": arm,
     }  # fmt: skip
-    seeds = check_seeds(caller, seed)
-    points = {"eps_min": [eps_min], "sigma": [sigma]}
-    plan = plan_learner(caller, config, study, points, seeds, keys)
-    data, training = plan.study.data, plan.study.training
+    seeds, points = check_seeds(seed), {"eps_min": [eps_min], "sigma": [sigma]}
+    plan = plan_learner(config, study, points, seeds, keys)
+    chosen = plan.study
     with progress_display(bool(progress), on_step):
         result, table, given = plan.train(plan.cells[0], seeds)
-    return Learners(
-        table,
-        pd.DataFrame(result.trajectory),
-        result.parameters,
-        result.dictionary,
-        seeds,
-        list(range(data.d - len(data.minority), data.d)),
-        given,
-        plan.learner,
-        data,
-        training,
-        result,
-        plan.study.draws,
+    return make_learners(
+        table, given, plan.learner, chosen.data, chosen.training, result, chosen.draws
     )
 
 
@@ -491,7 +475,7 @@ def stream_pairs(
     fresh: bool = True,
     study: str = "paper",
     config: Project | None = None,
-    **changes: Unpack[Keys],
+    **changes: Any,
 ) -> PairStream:
     """Return the positive pairs of a data law as a data source of any PyTorch project.
 
@@ -520,12 +504,10 @@ def stream_pairs(
     >>> [tuple(item.shape) for item in next(iter(loader))]
     [(32, 4, 50), (32, 4, 50), (32, 9)]
     """
-    caller, keys = "stream_pairs", dict(changes)
-    check_keys(caller, keys, argument_names(stream_pairs))
-    seed = check_int(caller, "seed", seed)
-    points = {"eps_min": [eps_min], "sigma": [sigma]}
-    chosen = build_learner_study(caller, config, study, points, "dense", [seed], keys)
-    (options,) = check_options(caller, data_options=data_options).values()
-    learner = Learner(data_law, data_options=options, fresh=fresh)
+    seed, points = check_int("seed", seed), {"eps_min": [eps_min], "sigma": [sigma]}
+    chosen = build_learner_study(config, study, points, "dense", [seed], changes)
+    learner = Learner(
+        data_law, data_options=check_options("data_options", data_options), fresh=fresh
+    )
     sigma, eps_min = float(sigma), float(eps_min)
     return PairStream(chosen.draws, learner, chosen.data, chosen.training, sigma, eps_min, seed)

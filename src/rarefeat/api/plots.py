@@ -1,10 +1,9 @@
-"""Plots of encoders and sweeps, and their small tables in a notebook.
+"""Plots of encoders and sweeps.
 
 Every function takes plain data, and draws on axes of matplotlib in the style of the figures.
 """
 
 import functools
-import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -119,7 +118,7 @@ def check_column(name: str, table: pd.DataFrame, kind: str, columns: Iterable[st
     columns = [column for column in columns if column in table]
     if name not in columns:
         raise RarefeatError(
-            f"plot: {name}: no such {kind}{suggest(name, columns)}; there are {', '.join(columns)}"
+            f"{name}: no such {kind}{suggest(name, columns)}; there are {', '.join(columns)}"
         )
 
 
@@ -148,7 +147,7 @@ def paired_differences(
     index = pd.MultiIndex.from_frame(others[keys])
     if others.empty or not index.isin(first.index).all():
         raise RarefeatError(
-            f"plot: paired: needs the {column} {baseline} at each setting, and another {column}"
+            f"paired: needs the {column} {baseline} at each setting, and another {column}"
         )
     return others.assign(**{metric: others[metric].to_numpy() - first.reindex(index).to_numpy()})
 
@@ -185,26 +184,24 @@ def plot_sweep(
         names, first = " and ".join(pooled), pooled[0]
         keyword, value = first.replace("lambda", "lambda_"), table[first].tolist()[0]
         raise RarefeatError(
-            f"plot: {metric} would be averaged over {names}; give hue={first!r} or"
+            f"{metric} would be averaged over {names}; give hue={first!r} or"
             f" col={pooled[-1]!r}, or choose a value: .select({keyword}={value!r})"
         )
-    panels = [(ax, table)]
-    if col:
-        if ax is not None:
-            raise RarefeatError(f"plot: col={col!r} makes a figure of its own; leave ax out")
-        groups = list(table.groupby(col, sort=True))
-        size = PANEL_SIZE[0] * len(groups), PANEL_SIZE[1]
-        grid = plt.subplots(
-            1, len(groups), figsize=size, layout="constrained", sharey=True, squeeze=False
-        )[1]
-        panels = [(panel, rows) for panel, (_, rows) in zip(grid[0], groups, strict=True)]
-        for panel, (value, _) in zip(grid[0], groups, strict=True):
-            panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}", y=1.2)
-    drawn_axes = [
-        draw_lines(panel or new_axes(), rows, metric, x, hue, options, bounds, minus)
-        for panel, rows in panels
+    if not col:
+        return draw_lines(ax or new_axes(), table, metric, x, hue, options, bounds, minus)
+    if ax is not None:
+        raise RarefeatError(f"col={col!r} makes a figure of its own; leave ax out")
+    groups = dict(list(table.groupby(col, sort=True)))
+    size = PANEL_SIZE[0] * len(groups), PANEL_SIZE[1]
+    _, grid = plt.subplots(
+        1, len(groups), figsize=size, layout="constrained", sharey=True, squeeze=False
+    )
+    for panel, value in zip(grid[0], groups, strict=True):
+        panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}", y=1.2)
+    return [
+        draw_lines(panel, rows, metric, x, hue, options, bounds, minus)
+        for panel, rows in zip(grid[0], groups.values(), strict=True)
     ]
-    return drawn_axes if col else drawn_axes[0]
 
 
 def draw_lines(
@@ -255,41 +252,3 @@ def draw_lines(
         n_seeds = table["seed"].nunique()
         sns.move_legend(ax, "lower center", **place, title=f"{title}n = {n_seeds} seeds")
     return ax
-
-
-def sparkline(values: Iterable[float], low: float = 0.0, high: float = 1.0) -> str:
-    """Return a line of values from `low` to `high` as a small SVG; NaN is drawn as 0."""
-    heights = np.nan_to_num(np.asarray(list(values), dtype=float))
-    heights = np.clip((heights - low) / (high - low), 0, 1)
-    points = " ".join(
-        f"{90 * i / max(len(heights) - 1, 1):.1f},{18 - 16 * height:.1f}"
-        for i, height in enumerate(heights)
-    )
-    line = f'<polyline points="{points}" fill="none" stroke="currentColor"/>'
-    return f'<svg width="94" height="20">{line}</svg>'
-
-
-def html_table(rows: Iterable[Sequence[str]], title: str) -> str:
-    """Return a table of HTML, whose cells may hold pictures."""
-    lines = ("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<b>{html.escape(title)}</b><table>{''.join(lines)}</table>"
-
-
-def encoder_html(trajectory: pd.DataFrame, values: Mapping[str, str], title: str) -> str:
-    """Return an encoder as a table of HTML."""
-    alignments = trajectory[trajectory["metric"] == "max_alignment"]["value"]
-    rows = [*values.items(), ("max_alignment over the steps", sparkline(alignments))]
-    return html_table(rows, title)
-
-
-def sweep_html(table: pd.DataFrame, axes: Sequence[str], metric: str, title: str) -> str:
-    """Return a sweep as a table of HTML: a metric against eps_min, of each other setting."""
-    table = add_series_column(table) if "alpha" in table else table.assign(series="")
-    others = [name for name in (*axes, "sigma") if table[name].nunique() > 1]
-    rows = [("arm" if "alpha" in table else "", *others, metric, "against eps_min", "n")]
-    for (series, *values), group in table.groupby(["series", *others], sort=False):
-        means = group.groupby("eps_min")[metric].mean()
-        ends = " to ".join(f"{value:.3g}" for value in (means.iloc[0], means.iloc[-1]))
-        texts = [html.escape(str(value)) for value in (arm_label(series), *values)]
-        rows.append((*texts, ends, sparkline(means), str(group["seed"].nunique())))
-    return html_table(rows, title)

@@ -5,27 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rarefeat.api.arguments import (
-    ARGUMENT_SECTIONS,
-    argument_names,
-    axis_label,
-    build_study,
-    check_keys,
-    check_type,
-    load_config,
-)
+from rarefeat.api.arguments import axis_label, build_study, check_type, load_config
 from rarefeat.api.entry_points import entry_point
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.config.names import suggest
+from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.project import Project
 
 PRESETS = {"imbalance": "paper"}
 """Study of each preset; a study of the contrastive encoder is one by its own name, too."""
-DESCRIPTIONS = {
-    "simulator": "direct for all coordinates, reduced for its law at less cost",
-    "draws": "name that keys the random draws",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,10 +46,10 @@ class Preset:
 
     def __repr__(self) -> str:
         """Return the table: key, value and meaning."""
-        fields = {**Data.model_fields, **Training.model_fields}
+        fields = {**Study.model_fields, **Data.model_fields, **Training.model_fields}
         lines = [f"{self.name}, * changed" if self.changed else self.name]
         for key, value in self.values.items():
-            meaning = (fields[key].description if key in fields else DESCRIPTIONS[key]) or ""
+            meaning = fields[key].description or ""
             star, text = "*" if key in self.changed else "", axis_label(value)
             lines.append(f"{key + star:<16} {text!s:<12} {textwrap.shorten(meaning, 90)}")
         return "\n".join(lines)
@@ -93,15 +82,11 @@ def preset(name: str = "imbalance", *, config: Project | None = None, **changes:
     >>> rarefeat.train(eps_min=0.3, **shorter).training.T
     20
     """
-    check_keys("preset", changes, argument_names(preset))
-    if keys := [key for key in changes if key in ARGUMENT_SECTIONS["arm"]]:
-        raise RarefeatError(f"preset: {keys[0]}: is a key of an arm; give it to train or sweep")
-    check_type("preset", "name", name, str)
-    project = load_config() if config is None else check_type("preset", "config", config, Project)
-    if name not in (names := [*PRESETS, *project.studies]):
-        raise RarefeatError(f"preset: name: {name!r} is no preset{suggest(name, names)}")
+    project = load_config() if config is None else check_type("config", config, Project)
+    if check_type("name", name, str) not in (names := [*PRESETS, *project.studies]):
+        raise RarefeatError(f"name: {name!r} is no preset{suggest(name, names)}")
     study, point = PRESETS.get(name, name), {"eps_min": [1.0], "sigma": [0.0]}
-    chosen = build_study("preset", project, study, point, ["dense"], [0], changes)
+    chosen = build_study(project, study, point, ["dense"], [0], changes)
     values = {"simulator": chosen.simulator, "draws": chosen.draws}
     values |= chosen.data.model_dump() | chosen.training.model_dump()
     changed = ("lambda_" if key == "lambda" else key for key in changes)

@@ -5,24 +5,23 @@ that sets its numbers. A function of the session has no hash that is certain to 
 it reaches, so its trainings are kept for one call alone.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Any, cast
 
 import pandas as pd
+from matplotlib.axes import Axes
 from pandera.pandas import Column
 
 from rarefeat.api.arguments import (
-    ARGUMENT_SECTIONS,
     ArmArgument,
-    argument_names,
     axis_label,
     build_study,
-    check_keys,
     check_seeds,
     check_type,
     check_values,
@@ -31,19 +30,21 @@ from rarefeat.api.arguments import (
     to_list,
 )
 from rarefeat.api.entry_points import entry_point
-from rarefeat.api.keys import Keys
+from rarefeat.api.keys import SECTIONS
+from rarefeat.api.plots import paired_differences, plot_sweep
 from rarefeat.errors import RarefeatError
 from rarefeat.model.own_code import REGISTERED
-from rarefeat.stages.aggregate import DENSE, summarise
+from rarefeat.stages.aggregate import DENSE, column_bounds, summarise
 from rarefeat.stages.probe import probe
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.stages.tables import ARM, GRID, METRICS, POINT, TRAJECTORIES
-from rarefeat.training.pretraining import group_by_own, pretrain
+from rarefeat.statistics import UNBOUNDED
+from rarefeat.training.border import own_rules
+from rarefeat.training.pretraining import pretrain
 from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.names import shorten_repr, suggest
-from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.files.sealed_files import BLANK, SEAL, verify, write_file
@@ -52,9 +53,6 @@ from rarefeat.workflow.run.cli_helpers import progress_display
 from rarefeat.workflow.run.job import Job, make_job
 from rarefeat.workflow.run.metadata import machine, packages
 from rarefeat.workflow.study_kind import PROBE
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TrainingRecord = tuple[dict[str, Any], list[dict[str, Any]]]
 """Result of one training: its row of the grid, and its rows of the trajectories."""
@@ -125,25 +123,20 @@ class Sweep:
         RarefeatError
             If there is no such column, or no row has these values.
         """
-        table, trajectories = self.table, self.trajectories
+        table, steps = self.table, self.trajectories
         for key, value in values.items():
             name, label = column_name(key), axis_label(value)
             if name not in table:
                 raise RarefeatError(
-                    f"select: {key}: no such column{suggest(name, table)};"
-                    f" there are {', '.join(table)}"
+                    f"{key}: no such column{suggest(name, table)}; there are {', '.join(table)}"
                 )
-            rows = table[table[name] == label]
-            if rows.empty:
-                values_there = ", ".join(map(str, dict.fromkeys(table[name])))
-                raise RarefeatError(
-                    f"select: {key}: no row has {shorten_repr(label)}; there are {values_there}"
-                )
-            table = rows
-            if name in trajectories:
-                trajectories = trajectories[trajectories[name] == label]
-        rows = (item.reset_index(drop=True) for item in (table, trajectories))
-        return replace(self, **dict(zip(("table", "trajectories"), rows, strict=True)))
+            there = ", ".join(map(str, dict.fromkeys(table[name])))
+            table = table[table[name] == label]
+            if table.empty:
+                raise RarefeatError(f"{key}: no row has {shorten_repr(label)}; there are {there}")
+            steps = steps[steps[name] == label] if name in steps else steps
+        table, steps = table.reset_index(drop=True), steps.reset_index(drop=True)
+        return replace(self, table=table, trajectories=steps)
 
     @entry_point
     def plot(
@@ -151,7 +144,7 @@ class Sweep:
         metric: str = "",
         x: str = "eps_min",
         hue: str | None = "",
-        ax: "Axes | None" = None,
+        ax: Axes | None = None,
         *,
         col: str | None = None,
         paired: bool = False,
@@ -188,29 +181,24 @@ class Sweep:
             For an unknown metric or column; where settings would be averaged; or for a paired
             difference without dense.
         """
-        from rarefeat.api.plots import paired_differences, plot_sweep
-        from rarefeat.stages.aggregate import column_bounds
-        from rarefeat.statistics import UNBOUNDED
-
         hue = next(iter(self.baseline), None) if hue == "" else hue
         x, hue, col = column_name(x), hue and column_name(hue), col and column_name(col)
+        table, metrics = self.table, [*self.metrics]
         if x == "step":
-            metrics = sorted(set(self.trajectories["metric"])) if len(self.trajectories) else []
             table = self.trajectories
-        else:
-            table, metrics = self.table, [*self.metrics]
+            metrics = sorted(set(table["metric"])) if len(table) else []
         metric = metric or next((name for name in (*MAIN, *metrics) if name in metrics), "")
         if metric not in metrics:
             raise RarefeatError(
-                f"plot: {metric}: no such metric{suggest(metric, metrics)};"
+                f"{metric}: no such metric{suggest(metric, metrics)};"
                 f" there are {', '.join(metrics) or 'none'}"
             )
         if x == "step":
             table = table[table["metric"] == metric].rename(columns={"value": metric})
         minus = ""
-        if paired and not self.baseline:
-            raise RarefeatError("plot: paired: needs several learners, and there is one")
         if paired:
+            if not self.baseline:
+                raise RarefeatError("paired: needs several learners, and there is one")
             column, minus = next(iter(self.baseline.items()))
             keys = [name for name in self.settings if name not in self.baseline]
             table = paired_differences(table, metric, keys, column, minus)
@@ -222,12 +210,6 @@ class Sweep:
         n_points = len(self.table[[*self.axes, *POINT]].drop_duplicates())
         n_seeds = self.table["seed"].nunique()
         return f"Sweep: {n_points} points, {len(self.table)} encoders, {n_seeds} seeds"
-
-    def _repr_html_(self) -> str:
-        from rarefeat.api.plots import sweep_html
-
-        metric = next(name for name in MAIN if name in self.metrics)
-        return sweep_html(self.table, self.axes, metric, repr(self))
 
 
 MAIN = ("r2_rare", "max_alignment")
@@ -245,7 +227,7 @@ def sweep(
     config: Project | None = None,
     cache: str | Path | None = None,
     progress: bool = True,
-    **changes: Unpack[Keys],
+    **changes: Any,
 ) -> Sweep:
     """Train and measure every arm at every point, all seeds at once.
 
@@ -287,31 +269,24 @@ def sweep(
     >>> runs.summary().query(query)["n"].item()
     3
     """
-    caller, keys = "sweep", dict(changes)
-    check_keys(caller, keys, argument_names(sweep))
     points = {"eps_min": to_list(eps_min), "sigma": to_list(sigma)}
-    arms, seeds = to_list(arm), check_seeds(caller, seed)
-    arm_axes = {key: to_list(keys[key]) for key in ARGUMENT_SECTIONS["arm"] if key in keys}
+    arms, seeds = to_list(arm), check_seeds(seed)
+    arm_axes = {key: to_list(changes[key]) for key in SECTIONS["arm"] if key in changes}
     axes = {
         key: to_list(value)
-        for key, value in keys.items()
+        for key, value in changes.items()
         if key not in arm_axes and is_axis(key, value)
     }
-    register_rules(caller, arms, axes.get("bias", [keys.get("bias")]))
+    register_rules(arms, axes.get("bias", [changes.get("bias")]))
     for name, values in {**points, "arm": arms, **arm_axes, **axes}.items():
-        check_values(caller, name, values)
+        check_values(name, values)
     plans: list[tuple[tuple, SweepPlan]] = []
-    labels: dict[str, tuple] = {}
-    for label, fixed in settings_of(keys, axes):
+    for label, fixed in settings_of(changes, axes):
         every_arm: dict[str, Arm] = {}
-        for _, keyed in settings_of(fixed, arm_axes):
-            chosen = build_study(caller, config, study, points, arms, seeds, keyed)
+        for _, keys in settings_of(fixed, arm_axes):
+            chosen = build_study(config, study, points, arms, seeds, keys)
             every_arm |= {item.label: item for item in chosen.arms}
         chosen = chosen.model_copy(update={"arms": list(every_arm.values())})
-        text = json.dumps(dump_config(chosen))
-        if labels.setdefault(text, label) != label:
-            pair = " and ".join(", ".join(map(str, names)) for names in (labels[text], label))
-            raise RarefeatError(f"{caller}: {', '.join(axes)}: {pair} mean the same")
         plans.append((label, SweepPlan(chosen, seeds, cache)))
     names = tuple(map(column_name, axes))
     return Sweep(*run_sweep(plans, names, progress), names)
@@ -333,10 +308,7 @@ def run_sweep(
     run_plans([plan for _, plan in plans], progress)
     tables = [(label, plan.tables()) for label, plan in plans]
     grids, steps = ([(label, pair[i]) for label, pair in tables if len(pair[i])] for i in (0, 1))
-    return (
-        concat_with_axes(grids, names),
-        concat_with_axes(steps, names) if steps else pd.DataFrame(),
-    )
+    return concat_with_axes(grids, names), concat_with_axes(steps, names)
 
 
 def column_name(key: str) -> str:
@@ -352,18 +324,18 @@ def is_axis(key: str, value: Any) -> bool:
 class SweepPlan:
     """The trainings of one study, each with its key in the cache: a folder, or this process."""
 
-    caller = "sweep"
-    divides = False
-    """Whether a training divides the seeds itself."""
-
     def __init__(self, study: Study, seeds: list[int], cache: str | Path | None) -> None:
         self.study, self.seeds = study, seeds
-        if cache is not None:
-            check_type(self.caller, "cache", cache, str, Path)
-        self.cache = None if cache is None else Path(cache)
+        self.cache = None if cache is None else Path(check_type("cache", cache, str, Path))
         self.cells = [Cell(cell.axes, tuple(study.arms)) for cell in study.cells()]
         self.jobs = {arm.label: self.identify(arm) for arm in study.arms}
-        self.records: dict[tuple[str, str, int], TrainingRecord] = {}
+        self.records: dict[str, TrainingRecord] = {}
+        data, training = study.data, study.training
+        # Seeds between which a stop loses nothing; own code has a process for each.
+        width = data.d1 if study.simulator == "direct" else min(data.d1, data.d + training.m)
+        self.size = replicas_per_batch(training.K, data.L, width)
+        if any(own_rules(arm, training) for arm in study.arms):
+            self.size = len(seeds)
 
     def identify(self, arm: Arm) -> Job | None:
         """Return the job of an arm without its point; None if it uses a session function."""
@@ -372,121 +344,87 @@ class SweepPlan:
         cell = Cell(self.study.cells()[0].axes, (arm,))
         return make_job(PROBE.function, PROBE.lineage[:-1], PROBE.config_of(self.study, cell) or {})
 
-    def key(self, cell: Cell, arm: Arm, seed: int) -> str:
-        """Return the hash of what sets the result of one training; empty if it has none."""
+    def place(
+        self, cell: Cell, arm: Arm, seed: int
+    ) -> tuple[str, dict[str, TrainingRecord], Path | None]:
+        """Return the key of a training, and the records and the file that keep it.
+
+        The key is the hash of what sets its result, which a session function has not.
+        """
         if not (job := self.jobs[arm.label]):
-            return ""
+            return f"{cell.path} {arm.label} {seed}", self.records, None
         values = job.model_copy(update={"cell": cell.values, "seeds": str(seed)}).to_json
         text = json.dumps([values, packages(), machine()], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return key, SESSION_CACHE, self.cache and self.cache / f"{key}.json"
 
     def find(self, cell: Cell, arm: Arm, seed: int) -> TrainingRecord | None:
         """Return the record of a training; None if there is none, or its file is damaged."""
-        if not (key := self.key(cell, arm, seed)):
-            return self.records.get((cell.path, arm.label, seed))
-        path = self.cache / f"{key}.json" if self.cache else None
-        if key in SESSION_CACHE:
-            if path and not path.exists():
-                self.store(cell, arm, seed, SESSION_CACHE[key])
-            return SESSION_CACHE[key]
-        if path is None or not path.exists():
-            return None
-        try:
-            verify(path)
-            entry = json.loads(path.read_bytes())
-        except (RarefeatError, ValueError):
-            return None
-        # A file that was copied to another name is sealed, too.
-        if not isinstance(entry, dict) or entry.get("key") != key:
-            return None
-        SESSION_CACHE[key] = entry["row"], entry["steps"]
-        return SESSION_CACHE[key]
+        key, records, path = self.place(cell, arm, seed)
+        if key in records and path and not path.exists():
+            self.store(cell, arm, seed, records[key])
+        elif key not in records and path and path.exists():
+            with contextlib.suppress(RarefeatError):
+                verify(path)
+                entry = json.loads(path.read_bytes())
+                records[key] = entry["row"], entry["steps"]
+        return records.get(key)
 
     def store(self, cell: Cell, arm: Arm, seed: int, record: TrainingRecord) -> None:
         """Keep the record of a training."""
-        if not (key := self.key(cell, arm, seed)):
-            self.records[cell.path, arm.label, seed] = record
-            return
-        SESSION_CACHE[key] = record
-        if self.cache:
+        key, records, path = self.place(cell, arm, seed)
+        records[key] = record
+        if path:
             entry = {"key": key, "row": record[0], "steps": record[1], SEAL: BLANK}
-            write_file(self.cache / f"{key}.json", json.dumps(entry), sealed=True)
+            write_file(path, json.dumps(entry), sealed=True)
 
-    def missing_blocks(self) -> Iterator[tuple[list[tuple[Cell, list[Arm]]], list[int]]]:
-        """Yield points of one eps_min, each with the arms without a record, and seeds of these."""
-        data, training = self.study.data, self.study.training
-        width = data.d1 if self.study.simulator == "direct" else min(data.d1, data.d + training.m)
-        size = replicas_per_batch(training.K, data.L, width)
-        for _, cells in itertools.groupby(self.cells, lambda cell: cell["eps_min"]):
-            points = list(cells)
-            work: dict[tuple, list[int]] = {}
+    def missing(self) -> Iterator[tuple[Cell, list[Arm], list[int]]]:
+        """Yield each point with the arms and seeds that have no record, some seeds at a time."""
+        for cell in self.cells:
+            work: dict[tuple[int, ...], list[int]] = {}
             for seed in self.seeds:
-                missing = [
-                    (number, arm.label)
-                    for number, cell in enumerate(points)
-                    for arm in self.study.arms
-                    if not self.find(cell, arm, seed)
-                ]
-                if missing:
-                    work.setdefault(tuple(missing), []).append(seed)
-            # Each arm of own code trains its seeds apart.
-            groups = group_by_own(self.study.arms, training)
-            for (missing_trainings, seeds), (own, some) in itertools.product(work.items(), groups):
-                arms = [
-                    [arm for arm in some if (number, arm.label) in missing_trainings]
-                    for number in range(len(points))
-                ]
-                block = [pair for pair in zip(points, arms, strict=True) if pair[1]]
-                step = len(seeds) if own or self.divides else size
-                for first in range(0, len(seeds) if block else 0, step):
-                    yield block, seeds[first : first + step]
+                found = [self.find(cell, arm, seed) for arm in self.study.arms]
+                places = tuple(place for place, record in enumerate(found) if not record)
+                work.setdefault(places, []).append(seed)
+            work.pop((), None)
+            for places, seeds in work.items():
+                arms = [self.study.arms[place] for place in places]
+                for first in range(0, len(seeds), self.size):
+                    yield cell, arms, seeds[first : first + self.size]
 
-    def prepare(self, eps_min: float, seeds: list[int]) -> Any:
-        """Return what the trainings at an eps_min share: the tokens."""
-        return synthesise(self.study.draws, self.study.data, eps_min, seeds)
-
-    def check_unedited(self, arm: Arm) -> None:
-        """Raise RarefeatError if a file of one's own was edited since the plan was made."""
-        if self.identify(arm) != self.jobs[arm.label]:
-            raise RarefeatError(
-                f"{self.caller}: arm: {arm.label}: the file of a rule was edited while it trained;"
-                " run it again"
-            )
-
-    def train_and_probe(self, cell: Cell, arms: list[Arm], seeds: list[int], latents: Any) -> None:
+    def train_and_probe(self, cell: Cell, arms: list[Arm], seeds: list[int]) -> None:
         """Train some arms at a point, probe them, and store the records.
 
-        The seeds are one tensor program. RarefeatError if a rule's file was edited meanwhile.
+        The seeds are one tensor program.
         """
         study, sigma = self.study, cast(float, cell["sigma"])
         settings = study.draws, study.simulator, study.data, study.training
+        latents = synthesise(study.draws, study.data, cast(float, cell["eps_min"]), seeds)
         trained = [arm for arm in arms if arm.trained]
         encoders, steps = (
             pretrain(*settings, trained, sigma, seeds, latents["train"]) if trained else ({}, [])
         )
         results = {
-            label: (
-                one.weights,
-                one.bias,
-                one.loss,
-                *([one.query_key] if one.query_key.numel() else []),
-            )
+            label: tuple(x for x in (one.weights, one.bias, one.loss, one.query_key) if x.numel())
             for label, one in encoders.items()
         }
+        rows = probe(*settings, arms, sigma, seeds, latents, results)
         axes = {**cell.values, "nsr": sigma**2 * study.data.d1, "simulator": study.simulator}
-        rows = probe(*settings, arms, sigma, seeds, dict(latents), results)
-        for arm in arms:
-            self.check_unedited(arm)
-        names = (*Arm.model_fields, "seed")
-        for arm, seed in itertools.product(arms, seeds):
-            values = {**arm.model_dump(), "seed": seed}
-            (row,) = (
-                axes | row for row in rows if all(row[name] == values[name] for name in names)
-            )
-            own_steps = [
-                step for step in steps if all(step[name] == values[name] for name in names)
+        self.check_unedited(arms)
+        for (seed, arm), row in zip(itertools.product(seeds, arms), rows, strict=True):
+            own = [
+                step for step in steps if all(step[name] == row[name] for name in (*ARM, "seed"))
             ]
-            self.store(cell, arm, seed, (row, own_steps))
+            self.store(cell, arm, seed, (axes | row, own))
+
+    def check_unedited(self, arms: list[Arm]) -> None:
+        """Raise RarefeatError if a file of one's own was edited since the plan was made."""
+        for arm in arms:
+            if self.identify(arm) != self.jobs[arm.label]:
+                raise RarefeatError(
+                    f"arm: {arm.label}: the file of a rule was edited while it trained; run it"
+                    " again"
+                )
 
     def rows(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of the grid and of the trajectories, of which there may be none."""
@@ -509,13 +447,11 @@ def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
     """Run the trainings that have no record yet."""
     from tqdm.auto import tqdm  # here, since in a notebook without ipywidgets its import warns
 
-    work = [(plan, *block) for plan in plans for block in plan.missing_blocks()]
-    n_steps = sum((plan.study.training.T + 1) * len(points) for plan, points, _ in work)
-    n_encoders = sum(len(arms) * len(seeds) for _, points, seeds in work for _, arms in points)
-    n_done, is_silent = 0, not progress or not work
-    with tqdm(
-        total=n_steps, unit=" steps", desc=f"{n_encoders} encoders", disable=is_silent
-    ) as bar:
+    work = [(plan, *block) for plan in plans for block in plan.missing()]
+    n_encoders = sum(len(arms) * len(seeds) for *_, arms, seeds in work)
+    n_steps = sum(plan.study.training.T + 1 for plan, *_ in work)
+    silent = not progress or not work
+    with tqdm(total=n_steps, unit=" steps", desc=f"{n_encoders} encoders", disable=silent) as bar:
 
         def pass_items(items: Iterable) -> Iterator:
             # The steps of a training come as a range, and the seeds of a probe as a list.
@@ -523,29 +459,17 @@ def run_plans(plans: Iterable[SweepPlan], progress: bool) -> None:
                 yield item
                 bar.update(isinstance(items, range))
 
-        try:
-            with progress_display(pass_items):
-                for plan, points, seeds in work:
-                    eps_min = cast(float, points[0][0]["eps_min"])
-                    shared = plan.prepare(eps_min, seeds)
-                    for cell, arms in points:
-                        before = bar.n
-                        plan.train_and_probe(cell, arms, seeds, shared)
-                        bar.update(before + plan.study.training.T + 1 - bar.n)
-                        n_done += sum(bool(plan.jobs[arm.label]) for arm in arms) * len(seeds)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"{n_done} of {n_encoders} encoders are kept; the same call goes on from there"
-            ) from None
+        with progress_display(pass_items):
+            for plan, cell, arms, seeds in work:
+                before = bar.n
+                plan.train_and_probe(cell, arms, seeds)
+                bar.update(before + plan.study.training.T + 1 - bar.n)
 
 
-def concat_with_axes(tables: list[tuple[Any, pd.DataFrame]], names: Sequence[str]) -> pd.DataFrame:
+def concat_with_axes(
+    tables: list[tuple[tuple, pd.DataFrame]], names: Sequence[str]
+) -> pd.DataFrame:
     """Concatenate tables, with columns before theirs for the values in which they differ."""
-    if not names:
-        return tables[0][1]
-    labelled = [
-        table.assign(**dict(zip(names, key if isinstance(key, tuple) else (key,), strict=True)))
-        for key, table in tables
-    ]
-    table = pd.concat(labelled, ignore_index=True)
-    return table[[*names, *(name for name in table if name not in names)]]
+    labelled = [table.assign(**dict(zip(names, key, strict=True))) for key, table in tables]
+    table = pd.concat(labelled or [pd.DataFrame()], ignore_index=True)
+    return table[[*names, *(name for name in table if name not in names)]] if labelled else table

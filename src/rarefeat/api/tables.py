@@ -16,8 +16,6 @@ from rarefeat.workflow.project import resolve_path
 from rarefeat.workflow.run.metadata import read_table_and_origin
 from rarefeat.workflow.schemas import schemas
 
-CALLER = "read_table"
-
 
 @entry_point
 def read_table(results: str | Path, name: str) -> pd.DataFrame:
@@ -46,15 +44,15 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
     >>> list(rarefeat.read_table("docs", "selection_law_constants"))[:2]
     ['kappa', 'gamma']
     """
-    if str(check_type(CALLER, "results", results, str, Path)) == str(FOLDER.parent):
-        return read_published_table(check_type(CALLER, "name", name, str))
+    if str(check_type("results", results, str, Path)) == str(FOLDER.parent):
+        return read_published_table(check_type("name", name, str))
     folder = Path(results) / "tables"
-    schema = find_schema(check_type(CALLER, "name", name, str))
+    schema = find_schema(check_type("name", name, str))
     path = folder / f"{name}.parquet"
     if not path.is_file():
         names = [item.name.removesuffix(".parquet") for item in folder.glob("*.parquet")]
         raise RarefeatError(
-            f"{CALLER}: {path} does not exist{suggest(name, names)}; is this the folder of results,"
+            f"{path} does not exist{suggest(name, names)}; is this the folder of results,"
             " and has snakemake made the table?"
         )
     table, _ = read_table_and_origin(path)
@@ -62,20 +60,13 @@ def read_table(results: str | Path, name: str) -> pd.DataFrame:
         return validate(schema, table)
     except RarefeatError as error:
         raise RarefeatError(
-            f"{CALLER}: {path} is not the table that its name says: {error}; run snakemake again"
+            f"{path} is not the table that its name says: {error}; run snakemake again"
         ) from error
 
 
 def read_published_table(name: str) -> pd.DataFrame:
     """Return a table of docs/tables by its name; RarefeatError if there is none."""
-    tables = PublishedTables(resolve_path(FOLDER))
-    if name not in tables:
-        names = sorted(tables.origins)
-        raise RarefeatError(
-            f"{CALLER}: name: {shorten_repr(name)} is no published table{suggest(name, names)};"
-            f" there are {', '.join(names)}"
-        )
-    return tables[name]
+    return PublishedTables(resolve_path(FOLDER))[name]
 
 
 def find_schema(name: str) -> DataFrameSchema:
@@ -88,6 +79,6 @@ def find_schema(name: str) -> DataFrameSchema:
         if re.fullmatch(re.sub(r"\\{\w+\\}", r"[^/\\0]{1,200}", re.escape(template)), name):
             return schema
     raise RarefeatError(
-        f"{CALLER}: name: {shorten_repr(name)} is the name of no table{suggest(name, tables)}; see"
+        f"name: {shorten_repr(name)} is the name of no table{suggest(name, tables)}; see"
         " docs/reference/tables"
     )

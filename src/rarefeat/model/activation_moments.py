@@ -43,9 +43,10 @@ def batch_moments(
     linear: Float[Tensor, "S K m"],
     residual: Float[Tensor, "S K"],
     norms: Float[Tensor, "S m"],
-    previous_norms: Float[Tensor, "S m"],
+    previous_norms: Float[Tensor, "S m"] | None,
 ) -> Moments:
-    """Compute the activation statistics of one batch."""
+    """Compute the activation statistics of one batch; without norms a step before, no growth."""
+    previous_norms = norms if previous_norms is None else previous_norms
     square, pairs, opened = f_x.square(), f_x * f_y, (f_x != 0).to(f_x.dtype)
     linear_square = linear.square()
     tiny = torch.finfo(norms.dtype).tiny

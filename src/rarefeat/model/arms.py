@@ -175,15 +175,8 @@ class ArmRegistry(dict[str, ArmSpec]):
 
     def __missing__(self, name: str) -> ArmSpec:
         """Make the declaration of a user-defined arm."""
-        label = display_name(name)
-        return ArmSpec(
-            name,
-            label,
-            own_code.first_docstring_line(name),
-            own_code.OwnRule(name, own_code.check_mask),
-            ratio=None,
-            moments=True,
-        )
+        rule = own_code.OwnRule(name, own_code.check_mask)
+        return ArmSpec(name, display_name(name), name, rule, ratio=None, moments=True)
 
 
 def display_name(name: str) -> str:

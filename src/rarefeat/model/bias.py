@@ -7,7 +7,7 @@ Axes: S replicas, m neurons, p coordinates of a weight.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -35,17 +35,6 @@ class BiasContext(NamedTuple):
 
 BiasRule = Callable[[BiasContext], Tensor]
 """Maps the state of a step to the bias after it, of shape (S, m)."""
-
-
-class BiasSchedule(Protocol):
-    """The section `training.bias` of the config (workflow/config/model.py)."""
-
-    rule: str
-    """follow, grow, gradient, or a user-defined rule (model/own_code.py)."""
-    share: float
-    """Bias at T1 in units of sqrt(2 log d / d) ||w_i||."""
-    cap: float
-    """Bound of the rule grow, in units of 1 / sqrt(d)."""
 
 
 def is_stage_one_over(feature_share: Float[Tensor, "S m"]) -> Bool[Tensor, " S"]:
@@ -79,8 +68,8 @@ def grow(
     return torch.clamp(bias * factor, max=cap / math.sqrt(d))
 
 
-def make_bias_rule(schedule: BiasSchedule, d: int, eta: float) -> BiasRule:
-    """Make the bias rule that a schedule names."""
+def make_bias_rule(schedule: Any, d: int, eta: float) -> BiasRule:
+    """Make the bias rule that a schedule names, the section `training.bias` of the config."""
 
     def gradient(context: BiasContext) -> Float[Tensor, "S m"]:
         return context.bias - eta * context.gradient()

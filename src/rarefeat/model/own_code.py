@@ -85,13 +85,6 @@ def register_function(function: Callable, built_in: Collection[str]) -> str:
     return name
 
 
-def definitions(name: str) -> dict[str, ast.AST]:
-    """Return the functions and classes of the file of MODULE:NAME, which is read and not run."""
-    body = ast.parse(module_file(name.partition(":")[0]).read_bytes()).body
-    kinds = ast.FunctionDef | ast.ClassDef
-    return {node.name: node for node in body if isinstance(node, kinds)}
-
-
 def explain_missing(name: str) -> str:
     """Return why there is no own code of this name; empty if there is some."""
     if name in REGISTERED:
@@ -101,25 +94,16 @@ def explain_missing(name: str) -> str:
     module, _, function = name.partition(":")
     path = module_file(module)
     try:
-        functions = definitions(name)
+        body = ast.parse(path.read_bytes()).body
     except OSError:
         return f"there is no file {module.replace('.', '/')}.py in {' or '.join(search_folders())}"
     except (SyntaxError, ValueError) as error:
         return f"{path} is no Python: {error}"
+    kinds = ast.FunctionDef | ast.ClassDef  # of a file that is read and not run
+    functions = [node.name for node in body if isinstance(node, kinds)]
     if function in functions:
         return ""
     return f"{path} has no function {function}; it has {', '.join(functions) or 'none'}"
-
-
-def first_docstring_line(name: str) -> str:
-    """Return the first line of a function's docstring; its name if there is none to be read."""
-    if name in REGISTERED:
-        text = REGISTERED[name].__doc__
-    else:
-        text = None
-        with contextlib.suppress(OSError, SyntaxError, ValueError, KeyError):
-            text = ast.get_docstring(definitions(name)[name.partition(":")[2]])
-    return (text or name).strip().partition("\n")[0]
 
 
 @contextlib.contextmanager
@@ -132,11 +116,6 @@ def one_line_errors(name: str) -> Iterator[None]:
     except Exception as error:
         own_frames = error.__traceback__.tb_next if error.__traceback__ else None
         line = f"{name}: fails: {one_line(error)}"
-        if str(error).startswith("vmap: "):
-            line = (
-                f"{name}: depends on the value of a tensor by if, while or item(), but all seeds"
-                " train at once on a GPU; use torch.where"
-            )
         raise RarefeatError(line) from error.with_traceback(own_frames)
 
 

@@ -22,8 +22,6 @@ INSTALLED = tuple(
     os.path.join(path, "") for path in sys.path if path.endswith(("site-packages", "dist-packages"))
 )
 """Folders of installed packages, as they were before any of the user's code ran."""
-LARGE = 2**22
-"""Size of a file that is read anew where its size and times have changed (bytes)."""
 OPAQUE = (
     *("subprocess.Popen", "os.system", "os.posix_spawn", "os.spawn", "os.exec", "os.fork"),
     *("os.forkpty", "pty.spawn", "ctypes.dlopen", "socket.connect", "builtins.input"),
@@ -171,10 +169,7 @@ def make_seal(name: str) -> Seal:
     files |= NOTED[-1] - set(OPAQUE)
     declared = [item for item in modules if hasattr(item, "reads")]
     for module in declared:
-        for entry in module.reads if isinstance(module.reads, list | tuple) else [module.reads]:
-            if not isinstance(entry, str):
-                line = f"reads: must be a list of file names, got {module.reads!r}"
-                raise RarefeatError(f"{module.__file__}: {line}")
+        for entry in module.reads:
             found = [path for folder in search_folders() if (path := Path(folder, entry)).exists()]
             if not found:
                 line = f"reads: there is no file {entry} in {' or '.join(search_folders())}"
@@ -196,19 +191,11 @@ def is_current(digests: Mapping[Path, str]) -> bool:
 def digest(path: Path) -> str:
     """Return the hash of a file, or of the names in a folder; empty if there is none."""
     try:
-        about = path.stat()
-        if path.is_dir():
-            return hashlib.sha256("\n".join(sorted(os.listdir(path))).encode()).hexdigest()
-        read = digest_file if about.st_size > LARGE else digest_file.__wrapped__
-        return read(path, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        is_file = path.is_file()
+        text = path.read_bytes() if is_file else "\n".join(sorted(os.listdir(path))).encode()
+        return hashlib.sha256(text).hexdigest()
     except OSError:
         return ""
-
-
-@functools.cache
-def digest_file(path: Path, *signature: int) -> str:
-    """Return the hash of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def find_unseen(noted: set[Path | str], seals: Mapping[str, Seal]) -> str:

@@ -8,7 +8,7 @@ unless the views are the default ones), d features.
 """
 
 import math
-from typing import Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -21,25 +21,11 @@ from rarefeat.model.randomness import Generators, draw, make_generators
 from rarefeat.model.simulators import Simulator
 
 
-class ViewSettings(Protocol):
-    """How the two views of a pair differ; the section `data.views` of the config."""
+def uses_default_views(views: Any) -> bool:
+    """Return whether the views share active features and signs, and nothing else.
 
-    rho: float
-    """Correlation of the noise of the two views."""
-    mask: float
-    """Probability that a coordinate goes to the first view (RandomMask); 0 for no mask."""
-    clean_negatives: bool
-    """Whether the negatives are the other samples themselves, without a mask."""
-    colour: int
-    """Rank of a dense nuisance; 0 for none."""
-    colour_sigma: float
-    """Standard deviation of each of its directions."""
-    colour_redrawn: bool
-    """Whether the second view has a nuisance of its own."""
-
-
-def uses_default_views(views: ViewSettings) -> bool:
-    """Return whether the views share active features and signs, and nothing else."""
+    `views` are the section `data.views` of the config.
+    """
     return not (views.rho or views.mask or views.colour)
 
 
@@ -62,7 +48,7 @@ class PairSampler:
 
     def __init__(
         self,
-        views: ViewSettings,
+        views: Any,
         simulator: Simulator,
         kind: str,
         namespace: str,

@@ -8,7 +8,7 @@ one: docs/method/reduced.md.
 """
 
 from copy import copy
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -32,84 +32,25 @@ Rounding of float32 products makes a singular Gram matrix indefinite by some 1e-
 """
 
 
-class Simulator(Protocol):
-    """Coordinates of the tokens and weights of S replicas.
-
-    Weights have p coordinates and tokens P >= p: those beyond p take part in the attention alone.
-    """
-
-    dictionary: Float[Tensor, "S p d"]
-    """Features M as columns, of shape (S, p, d)."""
-
-    def initial_weights(self, sigma_0: float, generators: Generators) -> Float[Tensor, "S m p"]:
-        """Draw W(0) of Algorithm 1, N(0, sigma_0^2) in every direction of R^d1."""
-
-    def sample_tokens(
-        self, latents: Float[Tensor, "S n L d"], sigma: float, generators: Generators
-    ) -> Float[Tensor, "S n L P"]:
-        """Draw the tokens M z + xi, with fresh xi ~ N(0, sigma^2 I)."""
-
-    def draw_complement(self, generators: Generators) -> Float[Tensor, "S m r"] | None:
-        """Draw the random factor that `descend` needs for directions outside the weights' span.
-
-        It does not depend on the weights, so that all arms of a cell can share one draw.
-        """
-
-    def descend(
-        self,
-        weights: Float[Tensor, "S m p"],
-        coefficients: Float[Tensor, "S K L m"],
-        attended: Float[Tensor, "S K L P"],
-        decay: Float[Tensor, "..."] | float,
-        complement_draw: Float[Tensor, "S m r"] | None = None,
-        scale: float = 1.0,
-    ) -> Float[Tensor, "S m p"]:
-        """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z."""
-
-
-def make_simulator(
-    kind: Literal["direct", "reduced"], namespace: str, d: int, d1: int, m: int, seeds: list[int]
-) -> Simulator:
-    """Make the simulator of a name, with one replica per seed.
-
-    Random stream of the direct simulator: "dictionary".
-    """
-    if kind == "reduced":
-        return ReducedSimulator(d, d1, m, len(seeds))
-    frames = [
-        dictionary(d1, d, generator(namespace, seed, stream_names.DICTIONARY)) for seed in seeds
-    ]
-    return DirectSimulator(torch.stack(frames), m)
-
-
-def to_device(simulator: Simulator, device: torch.device | str) -> Simulator:
-    """Return a copy of a simulator whose dictionary, and thus all it draws, is on a device."""
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise RarefeatError(
-            "training.device: no GPU is available, got cuda; set it to cpu, or run on a machine"
-            " with a GPU"
-        )
-    on_device = copy(simulator)
-    on_device.dictionary = simulator.dictionary.to(device)
-    return on_device
-
-
 class DirectSimulator:
-    """Simulator with every token in R^d1, p = P = d1: any mask, any dictionary."""
+    """Simulator with every token in R^d1, p = P = d1: any mask, any dictionary.
+
+    `descend` needs no draws, as every direction is simulated explicitly.
+    """
 
     def __init__(self, dictionary: Float[Tensor, "S d1 d"], m: int):
         self.dictionary = dictionary
         self.m = m
 
     def initial_weights(self, sigma_0: float, generators: Generators) -> Float[Tensor, "S m d1"]:
-        """Draw W(0)."""
+        """Draw W(0) of Algorithm 1, N(0, sigma_0^2) in every direction of R^d1."""
         d1 = self.dictionary.shape[1]
         return sigma_0 * draw(torch.randn, generators, self.m, d1)
 
     def sample_tokens(
         self, latents: Float[Tensor, "S n L d"], sigma: float, generators: Generators
     ) -> Float[Tensor, "S n L d1"]:
-        """Draw the tokens M z + xi."""
+        """Draw the tokens M z + xi, with fresh xi ~ N(0, sigma^2 I)."""
         S, n, L, d = latents.shape
         noise = standard_normals(S, n * L, self.dictionary.shape[1], generators)
         if not is_on_cpu(noise):
@@ -125,7 +66,7 @@ class DirectSimulator:
         return noise.view(S, n, L, -1)
 
     def draw_complement(self, generators: Generators) -> None:
-        """Return None: every direction is simulated explicitly."""
+        """Return None."""
 
     def descend(
         self,
@@ -133,7 +74,7 @@ class DirectSimulator:
         coefficients: Float[Tensor, "S K L m"],
         attended: Float[Tensor, "S K L d1"],
         decay: Float[Tensor, "..."] | float,
-        complement_draw: None = None,
+        complement_draw: Float[Tensor, "S m r"] | None = None,
         scale: float = 1.0,
     ) -> Float[Tensor, "S m d1"]:
         """Return W(t+1) = decay W(t) + scale sum of c z^T over the anchors' attended tokens z."""
@@ -199,7 +140,8 @@ class ReducedSimulator:
     def draw_complement(self, generators: Generators) -> Float[Tensor, "S m r"] | None:
         """Draw a Bartlett factor of Wishart_m(nu, I), with min(m, nu) columns; None if nu is 0.
 
-        The anchors' sum outside the span has an isotropic direction.
+        `descend` needs it: the anchors' sum outside the span has an isotropic direction. It does
+        not depend on the weights, so that all arms of a cell can share one draw.
         """
         return bartlett_factor(self.m, self.nu, generators).double() if self.nu else None
 
@@ -226,6 +168,37 @@ class ReducedSimulator:
         within = descended[..., self.d :].double()
         gram = matmul(within, within.mT) + matmul(fresh, fresh.mT)
         return self.join_coordinates(descended[..., : self.d], robust_cholesky(gram).float())
+
+
+Simulator = DirectSimulator | ReducedSimulator
+"""Coordinates of the tokens and weights of S replicas, and what is drawn in them."""
+
+
+def make_simulator(
+    kind: Literal["direct", "reduced"], namespace: str, d: int, d1: int, m: int, seeds: list[int]
+) -> Simulator:
+    """Make the simulator of a name, with one replica per seed.
+
+    Random stream of the direct simulator: "dictionary".
+    """
+    if kind == "reduced":
+        return ReducedSimulator(d, d1, m, len(seeds))
+    frames = [
+        dictionary(d1, d, generator(namespace, seed, stream_names.DICTIONARY)) for seed in seeds
+    ]
+    return DirectSimulator(torch.stack(frames), m)
+
+
+def to_device(simulator: Simulator, device: torch.device | str) -> Simulator:
+    """Return a copy of a simulator whose dictionary, and thus all it draws, is on a device."""
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise RarefeatError(
+            "training.device: no GPU is available, got cuda; set it to cpu, or run on a machine"
+            " with a GPU"
+        )
+    on_device = copy(simulator)
+    on_device.dictionary = simulator.dictionary.to(device)
+    return on_device
 
 
 def standard_normals(
@@ -282,43 +255,20 @@ def robust_cholesky(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
     do not disturb each other and a dead one, below SMALLEST, has a row of zeros. Then the smallest
     jitter, relative to that diagonal, is added that lets it pass.
     """
-    if not is_on_cpu(gram):
-        return robust_cholesky_gpu(gram)
-    F, info = torch.linalg.cholesky_ex(gram)
-    for replica in info.nonzero().flatten().tolist():
-        scale = scale_of(gram[replica])
-        safe = torch.where(scale > 0, scale, 1.0)
-        unit = (gram[replica] / (safe[:, None] * safe)).fill_diagonal_(1.0)
-        tries = (
-            torch.linalg.cholesky_ex(unit + jitter * torch.eye(len(unit), dtype=unit.dtype))
-            for jitter in JITTERS
-        )
-        passed = next((factor for factor, failed in tries if not failed), None)
-        if passed is None or not scale.isfinite().all():
-            raise RarefeatError(DIVERGED)
-        F[replica] = scale[:, None] * passed
-    return F
-
-
-def scale_of(gram: Float[Tensor, "*S m m"]) -> Float[Tensor, "*S m"]:
-    """Return the roots of the diagonal, 0 below SMALLEST."""
+    F, failed = torch.linalg.cholesky_ex(gram)
+    on_cpu, tried = is_on_cpu(gram), failed != 0
     squares = gram.diagonal(dim1=-2, dim2=-1)
-    return squares.masked_fill(squares <= SMALLEST, 0.0).sqrt()
-
-
-def robust_cholesky_gpu(gram: Float[Tensor, "S m m"]) -> Float[Tensor, "S m m"]:
-    """Compute `robust_cholesky` by trying every jitter on all matrices.
-
-    To read which of them failed would make the CPU wait for the GPU.
-    """
-    scale = scale_of(gram)
+    scale = squares.masked_fill(squares <= SMALLEST, 0.0).sqrt()
     safe = torch.where(scale > 0, scale, 1.0)
     unit = gram / (safe[..., :, None] * safe[..., None, :])
-    diagonal = unit.diagonal(dim1=-2, dim2=-1)
-    F, failed = torch.linalg.cholesky_ex(gram)
     for jitter in JITTERS:
-        diagonal.fill_(1 + jitter)
+        # To read which of them failed would make the CPU wait for a GPU.
+        if on_cpu and not failed.any():
+            return F
+        unit.diagonal(dim1=-2, dim2=-1).fill_(1 + jitter)
         again, info = torch.linalg.cholesky_ex(unit)
         F = torch.where((failed != 0)[:, None, None], scale[..., None] * again, F)
         failed = torch.where(failed != 0, info, failed)
+    if on_cpu and (failed.any() or not scale[tried].isfinite().all()):
+        raise RarefeatError(DIVERGED)
     return F.masked_fill((failed != 0)[:, None, None], torch.nan)

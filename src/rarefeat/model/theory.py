@@ -20,8 +20,8 @@ def activation_probability(eps: Values, C: float) -> Values:
     return eps * C * math.log(math.log(d)) / d
 
 
-def attended_count(L: int, nsr: float, scale: float = 1.0) -> float:
-    """Compute E[sum_r a_r] of the attended coordinates a_r of one active feature.
+def attended_count(L: int, nsr: float, scale: float = 1.0, threshold: float = 0.0) -> float:
+    """Compute E[sum_r (a_r - threshold)_+] of the attended coordinates a_r of one active feature.
 
     The other features are silent. A feature kept by c of L tokens gives such a token the logits
     1 + NSR to itself, 1 to the c - 1 others and 0 to the rest, and a token without it NSR to itself
@@ -33,7 +33,8 @@ def attended_count(L: int, nsr: float, scale: float = 1.0) -> float:
         to_itself, to_others = math.exp(scale * (1 + nsr)), (c - 1) * math.exp(scale)
         with_feature = (to_itself + to_others) / (to_itself + to_others + L - c)
         without = c / (c + L - c - 1 + math.exp(scale * nsr)) if c < L else 0.0
-        total += math.comb(L - 1, c - 1) / 2 ** (L - 1) * (c * with_feature + (L - c) * without)
+        passed = c * max(with_feature - threshold, 0) + (L - c) * max(without - threshold, 0)
+        total += math.comb(L - 1, c - 1) / 2 ** (L - 1) * passed
     return total
 
 

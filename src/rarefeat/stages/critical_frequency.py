@@ -129,26 +129,6 @@ def draw_initial_projections(
     return InitialProjections(projections, weights[..., point.data.d :].square().sum(-1))
 
 
-def mean_response(L: int, nsr: float, threshold: float, scale: float = 1.0) -> float:
-    """Compute E[sum_r (a_r - threshold)_+] of the attended coordinates of one active feature.
-
-    The other features are silent, as in `attended_count` (model/theory.py).
-    """
-    if not threshold:
-        return attended_count(L, nsr, scale)
-    total = 0.0
-    for c in range(1, L + 1):
-        to_itself, to_others = math.exp(scale * (1 + nsr)), (c - 1) * math.exp(scale)
-        with_feature = (to_itself + to_others) / (to_itself + to_others + L - c)
-        without = c / (c + L - c - 1 + math.exp(scale * nsr)) if c < L else 0.0
-        total += (
-            math.comb(L - 1, c - 1)
-            / 2 ** (L - 1)
-            * (c * max(with_feature - threshold, 0) + (L - c) * max(without - threshold, 0))
-        )
-    return total
-
-
 def saturated_strength(point: TrainingPoint) -> float:
     """Compute sum_i <w_i, M_j>^2 at which a frequent feature neither grows nor decays.
 
@@ -166,7 +146,7 @@ def saturated_strength(point: TrainingPoint) -> float:
         if 0 < residual < 1
         else 1.0
     )
-    response = mean_response(data.L, point.nsr, point.threshold, point.scale)
+    response = attended_count(data.L, point.nsr, point.scale, point.threshold)
     return max(math.log(ratio), 1e-3) * training.tau / response**2 if response else math.inf
 
 
@@ -246,36 +226,26 @@ class CriticalFrequency(NamedTuple):
 
 
 def learned_fractions(
-    point: TrainingPoint,
-    fit: LogisticFit,
-    initial: InitialProjections | None = None,
-    replicas: int = 200,
-    seed: int = 0,
+    point: TrainingPoint, fit: LogisticFit, initial: InitialProjections
 ) -> Float[ndarray, " eps"]:
     """Predict the fraction of replicas that learn the rare feature, at every eps_min of GRID."""
-    if initial is None:
-        seeds = list(range(seed, seed + replicas))
-        initial = draw_initial_projections("selection/law", point, seeds)
     margins = (log_margin(initial, point, float(eps)) for eps in GRID)
     return np.array([float(learning_probability(margin, fit).mean()) for margin in margins])
 
 
 def critical_frequency(
-    point: TrainingPoint,
-    fit: LogisticFit,
-    initial: InitialProjections | None = None,
-    replicas: int = 200,
-    seed: int = 0,
+    point: TrainingPoint, fit: LogisticFit, initial: InitialProjections
 ) -> float:
     """Predict the eps_min at which half of the replicas learn the rare feature."""
-    return crossing(learned_fractions(point, fit, initial, replicas, seed), 0.5)
+    return crossing(learned_fractions(point, fit, initial), 0.5)
 
 
 def estimate_critical_frequency(
     point: TrainingPoint, fit: LogisticFit, error: float, replicas: int
 ) -> CriticalFrequency:
     """Predict the critical frequency with its interval and the spread over initial weights."""
-    learned = learned_fractions(point, fit, replicas=replicas)
+    initial = draw_initial_projections("selection/law", point, list(range(replicas)))
+    learned = learned_fractions(point, fit, initial)
     half, first, last = (crossing(learned, share) for share in (0.5, MINORITY, MAJORITY))
     low, high = (min(max(half + sign * NORMAL_95 * error, 0.0), 1.0) for sign in (-1, 1))
     return CriticalFrequency(half, low, high, first, last)

@@ -24,6 +24,7 @@ AXES = {
 }
 CELL = "eps_min={eps_min}/sigma={sigma}/seeds={block}"
 KEYS = ("eps_min", "sigma")
+USES = {"probe": "pairs that the linear head is fitted on", "test": "test pairs"}
 
 LATENTS = FileSchema(
     "latents/{study}/eps_min={eps_min}/seeds={block}.safetensors",
@@ -35,29 +36,12 @@ LATENTS = FileSchema(
     " rare ones are as frequent as the others.",
     (
         FileEntry("train", "int8", "training pairs", ("S", "N", "2", "L", "d")),
-        FileEntry(
-            "probe_balanced",
-            "int8",
-            "balanced pairs that the linear head is fitted on",
-            ("S", "probe_pairs", "2", "L", "d"),
-        ),
-        FileEntry(
-            "probe_matched",
-            "int8",
-            "matched pairs that the linear head is fitted on",
-            ("S", "probe_pairs", "2", "L", "d"),
-        ),
-        FileEntry(
-            "test_balanced",
-            "int8",
-            "balanced test pairs",
-            ("S", "test_pairs", "2", "L", "d"),
-        ),
-        FileEntry(
-            "test_matched",
-            "int8",
-            "matched test pairs",
-            ("S", "test_pairs", "2", "L", "d"),
+        *(
+            FileEntry(
+                f"{use}_{name}", "int8", f"{name} {what}", ("S", f"{use}_pairs", "2", "L", "d")
+            )
+            for use, what in USES.items()
+            for name in ("balanced", "matched")
         ),
     ),
 )

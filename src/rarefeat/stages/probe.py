@@ -124,7 +124,8 @@ def probe(
             for name in (stream_names.PROBE_NOISE, stream_names.TEST_NOISE)
         )
         networks = []
-        for arm in arms:
+        # The best-scaled loss of the ideal encoder is a reference for the losses of training.
+        for arm in (*arms, Arm(arm="ideal")):
             if arm.trained:
                 weights, bias, _, *query_key = (x[[index]] for x in encoders[arm.label])
                 networks.append(Network(weights, bias, *query_key))
@@ -145,17 +146,9 @@ def probe(
         }
         floor = infonce_floor(_batched(test_signs["matched"], training.K)).mean().item()
         f_fit = embed_pairs(
-            fit["balanced"], fit["matched"], on_device, networks, sigma, scale, probe_noise
+            fit["balanced"], fit["matched"], on_device, networks[:-1], sigma, scale, probe_noise
         )
-        # The best-scaled loss of the ideal encoder is a reference for the losses of training.
-        ideal = untrained(
-            Arm(arm="ideal"),
-            simulator,
-            training.sigma_0,
-            generator(namespace, seed, stream_names.WEIGHTS),
-        )
-        with_ideal = [*networks, Network(ideal, torch.zeros(ideal.shape[:2]))]
-        *f_test, f_ideal = embed_pairs(*test, on_device, with_ideal, sigma, scale, test_noise)
+        *f_test, f_ideal = embed_pairs(*test, on_device, networks, sigma, scale, test_noise)
         ideal_loss = infonce_at_best_scale(
             *(_batched(view, training.K) for view in f_ideal["matched"].unbind(1)), training.tau
         )
@@ -163,7 +156,7 @@ def probe(
         labels = {name: aggregated_sign(fit[name][:, 0]).float() @ w_star for name in DISTRIBUTIONS}
         test_labels = {name: test_signs[name].float() @ w_star for name in DISTRIBUTIONS}
 
-        for arm, network, fitted, tested in zip(arms, networks, f_fit, f_test, strict=True):
+        for arm, network, fitted, tested in zip(arms, networks[:-1], f_fit, f_test, strict=True):
             weights, bias, _ = network
             row = {**arm.model_dump(), "seed": seed}
             row |= {
@@ -209,12 +202,11 @@ def probe(
             # Running means exist in training alone; trajectories have the mask of such a rule.
             spec = ARMS[arm.arm]
             mask = spec.rule(context) if spec.rule and not spec.moments else None
-            overlap = (
-                math.nan
-                if mask is None
-                else minority_overlap(mask, weights, simulator.dictionary, n_minority).item()
+            row["mask_minority_overlap"] = (
+                minority_overlap(mask, weights, simulator.dictionary, n_minority).item()
+                if mask is not None and mask.any()
+                else None
             )
-            row["mask_minority_overlap"] = None if math.isnan(overlap) else overlap
             rows.append(row)
     return rows
 

@@ -13,46 +13,16 @@ from rarefeat.model.own_code import OWN_NAME_RE, OwnCallable, own_name
 from rarefeat.workflow.config.names import suggest
 
 Choice = str | Callable[..., Any]
-TORCH = "maximize", "foreach", "differentiable", "fused"
-BUILT_IN: dict[str, dict[str, tuple[str, ...]]] = {
-    "data_law": {
-        "paper": ("L",), "correlated": ("rho",), "power_law": ("exponent",),
-        "magnitudes": ("spread",), "classes": ("size",),
-    },
-    "encoder": {
-        **dict.fromkeys(("paper", "double", "relu", "linear"), ("sigma_0", "attention_scale")),
-        "mlp": ("attention_scale",), "attention": ("sigma_0", "attention_scale"),
-    },
-    "loss": {
-        "infonce": ("tau", "negatives"), "symmetric_infonce": ("tau",), "nt_xent": ("tau",),
-        "spectral": (), "barlow_twins": ("redundancy",),
-        "vicreg": ("invariance", "variance", "covariance"), "supervised": ("features",),
-    },
-    "optimiser": {
-        "sgd": ("momentum", "dampening", "weight_decay", "nesterov", *TORCH), 
-        "momentum": ("weight_decay", "momentum"),
-        **dict.fromkeys(
-            ("adam", "adamw"), ("betas", "eps", "weight_decay", "amsgrad", "capturable", *TORCH)
-        ),
-    },
-}  # fmt: skip
-"""Names of the built-in ones with their options, for the config, which is read without torch; a
-test compares them."""
-
-
-def check_option_names(kind: str, choice: str, options: Mapping[str, Any]) -> None:
-    """Raise ValueError for an option that a built-in choice does not have."""
-    known = BUILT_IN[kind].get(choice)
-    if "lr" in options:
-        raise ValueError(f"lr: the rate is the key eta, got {options['lr']}")
-    if unknown := [name for name in options if known is not None and name not in known]:
-        hint = suggest(unknown[0], known) or f"; it has {', '.join(known) or 'none'}"
-        raise ValueError(f"{choice} has no option {unknown[0]}{hint}")
-
-
-def choice_name(choice: Choice) -> str:
-    """Return the name of a choice in messages and tables."""
-    return own_name(choice)
+BUILT_IN = {
+    "data_law": ("paper", "correlated", "power_law", "magnitudes", "classes"),
+    "encoder": ("paper", "double", "relu", "linear", "mlp", "attention"),
+    "loss": (
+        *("infonce", "symmetric_infonce", "nt_xent", "spectral", "barlow_twins", "vicreg"),
+        "supervised",
+    ),
+    "optimiser": ("sgd", "momentum", "adam", "adamw"),
+}
+"""Names of the built-in ones, for the config, which is read without torch; a test compares them."""
 
 
 def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> Callable:
@@ -78,11 +48,13 @@ def bind_options(
 
     A default of a function of one's own wins over an available value, but for the rate `lr`.
     """
+    if "lr" in options:
+        raise RarefeatError(f"{kind}: lr: the rate is the key eta, got {options['lr']}")
     parameters = inspect.signature(function).parameters
     takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     if unknown := [name for name in options if name not in parameters and not takes_any]:
         raise RarefeatError(
-            f"{kind}: {choice_name(function)} has no option {unknown[0]}"
+            f"{kind}: {own_name(function)} has no option {unknown[0]}"
             f"{suggest(unknown[0], parameters)}; it has {', '.join(parameters)}"
         )
     is_own = isinstance(function, OwnCallable)

@@ -26,7 +26,7 @@ Axes: n samples, 2 views, L tokens, d features, d1 coordinates of a token.
 """
 
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
@@ -86,16 +86,6 @@ def classes(
 def draw_signs(active: Bool[Tensor, "n d"], generator: Generator) -> Float[Tensor, "n d"]:
     """Return active features with independent signs."""
     return active * (1.0 - 2.0 * torch.randint(2, active.shape, generator=generator))
-
-
-def spread_over_tokens(
-    features: Num[Tensor, "n d"], L: int, generator: Generator
-) -> Num[Tensor, "n 2 L d"]:
-    """Draw which tokens of the two views have a sample's features, Assumption 3.4."""
-    n, d = features.shape
-    in_token = torch.rand(n, 2, L, d, generator=generator) < 0.5
-    in_token.scatter_(2, torch.randint(L, (n, 2, 1, d), generator=generator), True)
-    return in_token * features[:, None, None]
 
 
 DATA_LAWS = {law.__name__: law for law in (paper, correlated, power_law, magnitudes, classes)}

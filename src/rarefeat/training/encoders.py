@@ -46,15 +46,28 @@ def brelu(s: Float[Tensor, "n L m"], b: Float[Tensor, " m"]) -> Float[Tensor, "n
     return torch.relu(s - b) - torch.relu(-s - b)
 
 
-class Paper(nn.Module):
-    """The encoder of imbalance_and_pruning, eq. (4), with thresholds that the bias rule sets."""
+class Linear(nn.Module):
+    """Linear neurons, without thresholds."""
 
-    neurons, thresholds = "weights", "bias"
+    neurons = "weights"
 
     def __init__(self, d1: int, m: int, sigma_0: float, attention_scale: float = 1.0):
         super().__init__()
         self.scale = attention_scale
         self.weights = nn.Parameter(sigma_0 * torch.randn(m, d1))
+
+    def forward(self, tokens: Tokens) -> Embeddings:
+        """Embed samples."""
+        return (attend(tokens, self.scale) @ self.weights.mT).sum(-2)
+
+
+class Paper(Linear):
+    """The encoder of imbalance_and_pruning, eq. (4), with thresholds that the bias rule sets."""
+
+    thresholds = "bias"
+
+    def __init__(self, d1: int, m: int, sigma_0: float, attention_scale: float = 1.0):
+        super().__init__(d1, m, sigma_0, attention_scale)
         self.bias = nn.Parameter(torch.zeros(m))
 
     def forward(self, tokens: Tokens) -> Embeddings:
@@ -80,21 +93,6 @@ class ReLU(Paper):
     def forward(self, tokens: Tokens) -> Embeddings:
         """Embed samples."""
         return torch.relu(attend(tokens, self.scale) @ self.weights.mT - self.bias).sum(-2)
-
-
-class Linear(nn.Module):
-    """Linear neurons, without thresholds."""
-
-    neurons = "weights"
-
-    def __init__(self, d1: int, m: int, sigma_0: float, attention_scale: float = 1.0):
-        super().__init__()
-        self.scale = attention_scale
-        self.weights = nn.Parameter(sigma_0 * torch.randn(m, d1))
-
-    def forward(self, tokens: Tokens) -> Embeddings:
-        """Embed samples."""
-        return (attend(tokens, self.scale) @ self.weights.mT).sum(-2)
 
 
 class MLP(nn.Module):

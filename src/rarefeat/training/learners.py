@@ -29,7 +29,7 @@ from rarefeat.model.bias import BiasContext, make_bias_rule
 from rarefeat.model.contrastive import probabilities
 from rarefeat.model.encoder import attend
 from rarefeat.model.neurons import alignment_metrics
-from rarefeat.model.own_code import one_line_errors
+from rarefeat.model.own_code import one_line_errors, own_name
 from rarefeat.model.positive_pairs import PairSampler
 from rarefeat.model.randomness import (
     Generators,
@@ -41,11 +41,11 @@ from rarefeat.model.randomness import (
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.rooms import aside, is_alone, mark
 from rarefeat.model.simulators import DirectSimulator, make_simulator, to_device
-from rarefeat.model.sparse_coding import frequencies
+from rarefeat.model.sparse_coding import frequencies, spread_over_tokens
 from rarefeat.model.theory import activation_probability
 from rarefeat.training import border
-from rarefeat.training.choices import Choice, bind_options, choice_name, load_choice
-from rarefeat.training.data_laws import DATA_LAWS, spread_over_tokens
+from rarefeat.training.choices import Choice, bind_options, load_choice
+from rarefeat.training.data_laws import DATA_LAWS
 from rarefeat.training.encoders import ENCODERS, neurons_name
 from rarefeat.training.loop import batches
 from rarefeat.training.losses import LOSSES
@@ -80,7 +80,7 @@ class Learner:
     def label(self) -> str:
         """Names of the four choices, for messages."""
         choices = self.data_law, self.encoder, self.loss, self.optimiser
-        return " + ".join(map(choice_name, choices))
+        return " + ".join(map(own_name, choices))
 
 
 KINDS: dict[str, tuple[str, Mapping[str, Callable]]] = {
@@ -96,7 +96,7 @@ def own_parts(learner: Learner) -> list[str]:
     """List the names of a learner's own code."""
     choices = {kind: getattr(learner, kind) for kind in KINDS}
     return [
-        choice_name(choice)
+        own_name(choice)
         for kind, choice in choices.items()
         if not isinstance(choice, str) or choice not in KINDS[kind][1]
     ]
@@ -119,8 +119,6 @@ def bind_part(kind: str, learner: Learner, data: Data, training: Training) -> pa
     }[kind]
     (name, built_in), choice = KINDS[kind], getattr(learner, kind)
     options = getattr(learner, name)
-    if "lr" in options:
-        raise RarefeatError(f"{name}: lr: the rate is the key eta, got {options['lr']}")
     if kind == "encoder" and isinstance(choice, nn.Module):
         built = type(choice).__name__
         raise RarefeatError(
@@ -229,8 +227,9 @@ class DataLawSource:
         sigma: float,
         seeds: list[int],
     ):
-        self.namespace, self.data, self.training, self.seeds = namespace, data, training, seeds
-        self.sigma, self.fresh, self.device = sigma, learner.fresh, training.device
+        self.namespace, self.learner, self.data = namespace, learner, data
+        self.training, self.sigma, self.seeds = training, sigma, seeds
+        self.device = training.device
         if data.balance:
             raise RarefeatError(
                 f"data.balance: learners have none, got {data.balance}; write a data law or a loss"
@@ -240,12 +239,15 @@ class DataLawSource:
         self.simulator: DirectSimulator = to_device(simulator, self.device)
         self.sampler = PairSampler(data.views, self.simulator, "direct", namespace, seeds)
 
+    def modules(self) -> list[nn.Module]:
+        """Build the encoder of each replica."""
+        return build_modules(self.learner, self.namespace, self.data, self.training, self.seeds)
+
     def probability(self, eps_min: float | None = None) -> Float[Tensor, " d"]:
         """Return the activation probability of each feature; without eps_min, of balanced data."""
         d = self.data.d
-        eps = torch.ones(d, dtype=torch.float64)
-        if eps_min is not None:
-            eps = frequencies(d, self.data.minority, eps_min)
+        balanced = torch.ones(d, dtype=torch.float64)
+        eps = balanced if eps_min is None else frequencies(d, self.data.minority, eps_min)
         return activation_probability(eps, self.data.C)
 
     def training_pairs(self, eps_min: float) -> Iterator[Pairs]:
@@ -258,7 +260,7 @@ class DataLawSource:
             pairs = pairs.to(self.device)
             for _ in range(N // K):
                 yield pairs.select(next(order))
-            while not self.fresh:
+            while not self.learner.fresh:
                 yield pairs.select(next(order))
 
     def sample_tokens(self, pairs: Pairs, noise: Generators) -> Float[Tensor, "S n L d1"]:
@@ -278,7 +280,7 @@ def build_modules(
         with global_generators(generator(namespace, seed, stream_names.WEIGHTS)):
             modules.append(build(data.d1, training.m))
         if not isinstance(modules[-1], nn.Module):
-            name, kind = choice_name(learner.encoder), type(modules[-1]).__name__
+            name, kind = own_name(learner.encoder), type(modules[-1]).__name__
             raise RarefeatError(f"encoder {name}: must be a torch.nn.Module, got {kind}")
     return [module.eval() for module in modules]
 
@@ -286,27 +288,18 @@ def build_modules(
 @torch.inference_mode(False)
 @torch.enable_grad()  # the caller may have switched gradients off
 def train_learners(
-    namespace: str,
-    learner: Learner,
-    data: Data,
-    training: Training,
-    arm: Arm,
-    sigma: float,
-    eps_min: float,
-    seeds: list[int],
-    label: str = "train",
+    source: DataLawSource, arm: Arm, eps_min: float, label: str = "train"
 ) -> TrainedLearners:
     """Train a learner, one replica per seed; with own code, one in a room."""
-    source = DataLawSource(namespace, learner, data, training, sigma, seeds)
-    modules = build_modules(learner, namespace, data, training, seeds)
-    if learner.is_closed_form:
-        return train_closed_form(namespace, source, modules[0], arm, eps_min, label)
-    return train_by_autograd(namespace, source, learner, modules, arm, eps_min, label)
+    modules = source.modules()
+    if source.learner.is_closed_form:
+        return train_closed_form(source, modules[0], arm, eps_min, label)
+    return train_by_autograd(source, modules, arm, eps_min, label)
 
 
-def untrained_learners(namespace: str, learner: Learner, source: DataLawSource) -> TrainedLearners:
+def untrained_learners(source: DataLawSource) -> TrainedLearners:
     """Return the encoders before training, a control of what training does."""
-    modules = build_modules(learner, namespace, source.data, source.training, source.seeds)
+    modules = source.modules()
     parameters, buffers = stack_module_state(modules)
     mark(*parameters.values())
     S, dictionary = len(modules), source.simulator.dictionary.cpu()
@@ -322,14 +315,14 @@ def untrained_learners(namespace: str, learner: Learner, source: DataLawSource) 
 
 
 def train_closed_form(
-    namespace: str, source: DataLawSource, module: nn.Module, arm: Arm, eps_min: float, label: str
+    source: DataLawSource, module: nn.Module, arm: Arm, eps_min: float, label: str
 ) -> TrainedLearners:
     """Train the paper's learner by `pretrain`, to the same bits."""
-    data, training, seeds = source.data, source.training, source.seeds
+    namespace, data, seeds = source.namespace, source.data, source.seeds
     sources = [generator(namespace, seed, stream_names.TRAIN) for seed in seeds]
     latents = draw_pairs(source.law, data.N, source.probability(eps_min), data.L, sources).signal
     encoders, trajectory = pretrain(
-        namespace, "direct", data, training, [arm], source.sigma, seeds, latents, label
+        namespace, "direct", data, source.training, [arm], source.sigma, seeds, latents, label
     )
     encoder = encoders[arm.label]
     names = ("seed", "step", "metric", "value")
@@ -344,18 +337,17 @@ def train_closed_form(
     )
 
 
-def make_loss(
-    learner: Learner, data: Data, training: Training
-) -> Callable[[Tensor, Tensor], Tensor]:
+def make_loss(source: DataLawSource) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the loss of one replica as a function of its embeddings (n, m) and features (K, d)."""
-    bound, K = bind_part("loss", learner, data, training), training.K
+    learner, K = source.learner, source.training.K
+    bound = bind_part("loss", learner, source.data, source.training)
     names = inspect.signature(bound.func).parameters
 
     def loss(embeddings: Tensor, features: Tensor) -> Tensor:
         f_x, f_y, *negatives = embeddings.split(K)
         if negatives and "negatives" not in names:
             raise RarefeatError(
-                f"loss {choice_name(learner.loss)}: takes no negatives, got data.views with"
+                f"loss {own_name(learner.loss)}: takes no negatives, got data.views with"
                 " clean_negatives; give it an argument `negatives`"
             )
         extra = {"features": features} if "features" in names else {}
@@ -366,11 +358,10 @@ def make_loss(
     return loss
 
 
-def check_choices(
-    learner: Learner, module: nn.Module, loss: Callable, source: DataLawSource, arm: Arm
-) -> None:
+def check_choices(module: nn.Module, loss: Callable, source: DataLawSource, arm: Arm) -> None:
     """Check the encoder and the loss, and that the rules can act on this encoder."""
-    name, data, training = choice_name(learner.encoder), source.data, source.training
+    learner, data, training = source.learner, source.data, source.training
+    name = own_name(learner.encoder)
     border.check_law(source.law, source.probability(), data.L, data.d1)
     g, K = torch.Generator().manual_seed(0), training.K
     tokens = torch.randn(6, data.L, data.d1, generator=g) / data.d1**0.5
@@ -379,13 +370,13 @@ def check_choices(
     views = 3 if data.views.clean_negatives else 2
     embeddings = torch.randn(views * K, m, generator=g).requires_grad_()
     features = torch.randn(K, data.d, generator=g).sign()
-    border.check_loss(f"loss {choice_name(learner.loss)}", loss, (embeddings, features))
+    border.check_loss(f"loss {own_name(learner.loss)}", loss, (embeddings, features))
     if arm.named.rule and not neurons:
         raise RarefeatError(f"arm {arm.arm}: encoder {name} has no neurons in R^d1 to be masked")
     if arm.named.rule and arm.pruned_update == "unmasked":
         raise RarefeatError(
             f"arm {arm.arm}: pruned_update: unmasked is eq. (5) of the paper's learner, got encoder"
-            f" {name}, loss {choice_name(learner.loss)}; set pruned_update: straight_through"
+            f" {name}, loss {own_name(learner.loss)}; set pruned_update: straight_through"
         )
     if training.bias.rule not in BIAS_RULES and not getattr(module, "thresholds", ""):
         raise RarefeatError(
@@ -399,9 +390,9 @@ class NeuronMasks:
     Random streams: "random mask", and "rule LABEL" of the arm.
     """
 
-    def __init__(self, namespace: str, source: DataLawSource, arm: Arm):
+    def __init__(self, source: DataLawSource, arm: Arm):
         self.source, self.arm, self.rule = source, arm, arm.named.rule
-        seeds, m = source.seeds, source.training.m
+        namespace, seeds, m = source.namespace, source.seeds, source.training.m
         mask_generators = make_generators(namespace, seeds, stream_names.RANDOM_MASK)
         self.uniforms = draw(torch.rand, mask_generators, m).to(source.device)
         self.generators = make_generators(namespace, seeds, stream_names.RULE_PREFIX + arm.label)
@@ -420,7 +411,13 @@ class NeuronMasks:
         data, training = self.source.data, self.source.training
         f_x, f_y, *_ = embeddings.split(training.K, 1)
         if self.arm.named.moments:
-            self.update_moments(step, weights, tokens, f_x, f_y)
+            # Linear moments are of the paper's attended tokens.
+            z = attend(tokens[:, : training.K], training.logit_scale(data.d1)).sum(2)
+            residual = 1 - probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1)
+            norms, linear = weights.norm(dim=-1), matmul(z, weights.mT)
+            batch = batch_moments(f_x, f_y, linear, residual, norms, self.previous_norms)
+            self.moments = update_running_moments(self.moments, batch, step, MOMENT_WINDOW_STEPS)
+            self.previous_norms = norms
         if step < self.arm.onset:
             return None
         context = PruningContext(
@@ -439,34 +436,9 @@ class NeuronMasks:
         mask = self.rule(context)
         return mask if mask.dim() == 3 else mask[..., None]
 
-    def update_moments(
-        self,
-        step: int,
-        weights: Float[Tensor, "S m d1"],
-        tokens: Float[Tensor, "S n L d1"],
-        f_x: Float[Tensor, "S K outputs"],
-        f_y: Float[Tensor, "S K outputs"],
-    ) -> None:
-        """Update the running means; linear ones are of the paper's attended tokens."""
-        training = self.source.training
-        scale = training.logit_scale(self.source.data.d1)
-        linear = matmul(attend(tokens[:, : training.K], scale).sum(2), weights.mT)
-        positive = probabilities(f_x, f_y, training.tau).diagonal(dim1=-2, dim2=-1)
-        norms = weights.norm(dim=-1)
-        previous = norms if self.previous_norms is None else self.previous_norms
-        batch = batch_moments(f_x, f_y, linear, 1 - positive, norms, previous)
-        self.moments = update_running_moments(self.moments, batch, step, MOMENT_WINDOW_STEPS)
-        self.previous_norms = norms
-
 
 def train_by_autograd(
-    namespace: str,
-    source: DataLawSource,
-    learner: Learner,
-    modules: list[nn.Module],
-    arm: Arm,
-    eps_min: float,
-    label: str,
+    source: DataLawSource, modules: list[nn.Module], arm: Arm, eps_min: float, label: str
 ) -> TrainedLearners:
     """Train any learner by autograd, all replicas at once.
 
@@ -474,11 +446,12 @@ def train_by_autograd(
     bias rule sets the thresholds of an encoder that names them; the optimiser trains the rest.
     Random streams: those of `DataLawSource` and `NeuronMasks`, and "weights".
     """
-    data, training, seeds, device = source.data, source.training, source.seeds, source.device
+    learner, data, training = source.learner, source.data, source.training
+    seeds, device = source.seeds, source.device
     neurons = neurons_name(modules[0], data.d1)
     thresholds = getattr(modules[0], "thresholds", "")
-    loss = make_loss(learner, data, training)
-    aside(lambda: check_choices(learner, modules[0], loss, source, arm))
+    loss = make_loss(source)
+    aside(lambda: check_choices(modules[0], loss, source, arm))
     modules = [module.to(device) for module in modules]
     if alone := is_alone():
         module, values = modules[0], dict(modules[0].named_parameters())
@@ -493,8 +466,8 @@ def train_by_autograd(
         [value for name, value in values.items() if name != thresholds]
     )
     bias_rule = make_bias_rule(training.bias, data.d, training.eta)
-    masks = NeuronMasks(namespace, source, arm) if arm.named.rule else None
-    noise = make_generators(namespace, seeds, stream_names.NOISE, device)
+    masks = NeuronMasks(source, arm) if arm.named.rule else None
+    noise = make_generators(source.namespace, seeds, stream_names.NOISE, device)
     dictionary, recorded_steps = source.simulator.dictionary, set(log_spaced(training.T))
     if neurons:
         dictionary = dictionary.to(values[neurons].dtype)

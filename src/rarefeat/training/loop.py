@@ -145,13 +145,6 @@ class Recorder(Protocol):
         """See the states before and after a step of some arms."""
 
 
-class TrainingConfig(StepConfig, Protocol):
-    """Hyper-parameters of a training."""
-
-    T: int
-    """Steps."""
-
-
 class Group(NamedTuple):
     """Arms that are one training to the last bit, as none has changed a step so far."""
 
@@ -166,7 +159,7 @@ class Group(NamedTuple):
 
 def train(
     source: Source,
-    config: TrainingConfig,
+    config: StepConfig,
     arms: Sequence[Arm],
     recorder: Recorder,
     stage_one_end: StageOneEnd,
@@ -198,7 +191,7 @@ def train(
 
 
 def look(
-    source: Source, batch: Batch, group: Group, config: TrainingConfig, step: int, window: int
+    source: Source, batch: Batch, group: Group, config: StepConfig, step: int, window: int
 ) -> tuple[View, Group]:
     """Return what the arms of a group see before a step, and the group with its running means."""
     state, K = group.state, config.K
@@ -209,8 +202,7 @@ def look(
     if any(arm.reads_moments for arm in group.arms):
         residual = 1 - probabilities(f_x, f_y, config.tau, negatives).diagonal(dim1=-2, dim2=-1)
         norms = state.weights.norm(dim=-1)
-        before = norms if group.norms is None else group.norms
-        moments = batch_moments(f_x, f_y, dense.pre[:, :K].sum(2), residual, norms, before)
+        moments = batch_moments(f_x, f_y, dense.pre[:, :K].sum(2), residual, norms, group.norms)
         mean = update_running_moments(group.mean, moments, step, window)
         group = group._replace(mean=mean, norms=norms)
     context = PruningContext(

@@ -7,12 +7,12 @@ recorded steps, q numbers of a recorded neuron. Equations are those of imbalance
 from typing import Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model import stream_names
-from rarefeat.model.arms import ARMS, PruningContext
+from rarefeat.model.arms import ARMS
 from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.contrastive import infonce_floor
 from rarefeat.model.device import any_or_gpu
@@ -115,12 +115,21 @@ class Trajectories:
         report_losses(step, self.source.seeds, loss, is_recorded)
         if not is_recorded:
             return
-        floor = infonce_floor(aggregated_sign(view.batch.latents[:, 0]))
-        shared = recorded_metrics(context, loss, floor)
+        norms = context.weights.norm(dim=-1)
+        of_features = context.weights, context.dictionary, context.n_minority
+        shared = alignment_metrics(*of_features) | {
+            "loss": loss,
+            "loss_floor": infonce_floor(aggregated_sign(view.batch.latents[:, 0])),
+            "weight_norm": norms.mean(-1),
+            "bias_share": (context.bias / norms).mean(-1),
+        }
         neurons = [self.neurons(state)] if self.config.history else []
         metrics = self.metrics.setdefault(step, {})
         for label, change in changes.items():
-            metrics[label] = shared | overlap_metric(change.mask, context)
+            metrics[label] = dict(shared)
+            if change.mask is not None:
+                overlap = minority_overlap(change.mask, *of_features)
+                metrics[label]["mask_minority_overlap"] = overlap
             self.history[label] += neurons
         if step == self.config.T:
             loss = loss.masked_fill(state.diverged, torch.inf)
@@ -146,29 +155,6 @@ class Trajectories:
             ends = torch.where(reached, self.neurons(state), ends)
             T2 = torch.where(grown, self.step + 1, T2)
             self.reached |= dict.fromkeys(labels, (T2, ends))
-
-
-def recorded_metrics(
-    context: PruningContext, loss: Float[Tensor, " S"], floor: Float[Tensor, " S"]
-) -> Metrics:
-    """Return the metrics of a recorded step that do not depend on the mask."""
-    norms = context.weights.norm(dim=-1)
-    means = {"weight_norm": norms.mean(-1), "bias_share": (context.bias / norms).mean(-1)}
-    return (
-        alignment_metrics(context.weights, context.dictionary, context.n_minority)
-        | {"loss": loss, "loss_floor": floor}
-        | means
-    )
-
-
-def overlap_metric(
-    mask: Bool[Tensor, "S m"] | Bool[Tensor, "S m p"] | None, context: PruningContext
-) -> Metrics:
-    """Return the fraction of a mask in neurons of the minority; nothing without a mask."""
-    if mask is None:
-        return {}
-    arguments = mask, context.weights, context.dictionary, context.n_minority
-    return {"mask_minority_overlap": minority_overlap(*arguments)}
 
 
 def train_arms(

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from rarefeat.model.linear_probe import effective_rank
 from rarefeat.model.neurons import absolute_cosines
-from rarefeat.model.own_code import OwnCallable
+from rarefeat.model.own_code import OwnCallable, own_name
 from rarefeat.model.randomness import generator
 from rarefeat.training.border import own_rules, train_apart
-from rarefeat.training.choices import choice_name
 from rarefeat.training.data_laws import paper
 from rarefeat.training.learners import (
     KINDS,
@@ -49,8 +48,8 @@ class Measured(NamedTuple):
     learners: TrainedLearners
     rows: list[dict]
     """A row for each replica and feature."""
-    filled: dict[str, dict[str, Any]]
-    """What each part takes of the config, beside its options."""
+    given: dict[str, dict[str, Any]]
+    """What each part is given: its options, and what it takes of the config."""
 
 
 def learn(
@@ -64,41 +63,44 @@ def learn(
     seeds: list[int],
     size: int = 0,
     label: str = "train",
-    check: Callable[[Mapping, nn.Module], None] = lambda filled, module: None,
+    check: Callable[[Mapping, nn.Module], None] = lambda given, module: None,
     with_untrained: bool = False,
 ) -> Measured:
     """Train and measure a learner, some replicas at a time; without eps_min it is not trained.
 
-    `check` sees what each part takes of the config, and an encoder. With `with_untrained` the rows
+    `check` sees what each part is given, and an encoder. With `with_untrained` the rows
     have `r2_untrained` and `cosine_untrained`, too.
     """
+    options_of = {kind: dict(getattr(learner, name)) for kind, (name, _) in KINDS.items()}
     if own := own_parts(learner) + own_rules(arm, training):
         # As a first optimiser, and so each room, would.
         from torch import _dynamo  # noqa: F401
 
     def run(seeds: list[int], training: Training) -> Measured:
         settings = learner, data, training
-        filled = {}
-        for kind, (name, _) in KINDS.items():
-            given, options = bind_part(kind, *settings).keywords, getattr(learner, name)
-            filled[kind] = {key: value for key, value in given.items() if key not in options}
-        check(filled, *build_modules(learner, namespace, data, training, seeds[:1]))
+        given = {kind: bind_part(kind, *settings).keywords for kind in KINDS}
+        check(given, *build_modules(learner, namespace, data, training, seeds[:1]))
         # Embeddings are measured on the processor, wherever they were trained.
         on_cpu = training.model_copy(update={"device": "cpu"})
         source = DataLawSource(namespace, learner, data, on_cpu, sigma, seeds)
-        measure = partial(measure_learners, namespace=namespace, learner=learner, source=source)
-        untrained = partial(untrained_learners, namespace, learner, source)
         if eps_min is None:
-            result = untrained()
+            result = untrained_learners(source)
         else:
-            result = train_learners(namespace, *settings, arm, sigma, eps_min, seeds, label)
-        rows = measure(result)
+            trained = DataLawSource(namespace, *settings, sigma, seeds)
+            result = train_learners(trained, arm, eps_min, label)
+        rows = measure_learners(result, source)
         if with_untrained:
-            for row, before in zip(rows, measure(untrained()), strict=True):
+            befores = measure_learners(untrained_learners(source), source)
+            for row, before in zip(rows, befores, strict=True):
                 row |= {f"{name}_untrained": before[name] for name in ("r2", "cosine")}
-        is_own = choice_name(learner.encoder) in own
+        is_own = own_name(learner.encoder) in own
         module = None if is_own else result.module.to("meta")
-        return Measured(result._replace(module=module), rows, filled)
+        # Options may be objects that no process can send to another.
+        taken = {
+            kind: {key: value for key, value in given[kind].items() if key not in options}
+            for kind, options in options_of.items()
+        }
+        return Measured(result._replace(module=module), rows, taken)
 
     parts = train_apart(run, namespace, seeds, training, own, size, label)
     module, _, neurons, *_ = parts[0].learners
@@ -107,7 +109,8 @@ def learn(
     rows = [row for part in parts for row in part.rows]
     trajectory = [row for steps in trajectories for row in steps]
     together = TrainedLearners(module, parameters, neurons, *map(torch.cat, tensors), trajectory)
-    return Measured(together, rows, parts[0].filled)
+    given = {kind: parts[0].given[kind] | options for kind, options in options_of.items()}
+    return Measured(together, rows, given)
 
 
 def ridge_r2(
@@ -143,17 +146,12 @@ def test_pairs(source: DataLawSource, n: int) -> Pairs:
     return pairs
 
 
-def measure_learners(
-    learners: TrainedLearners,
-    namespace: str,
-    learner: Learner,
-    source: DataLawSource,
-) -> list[dict]:
+def measure_learners(learners: TrainedLearners, source: DataLawSource) -> list[dict]:
     """Return a row for each seed and feature.
 
     Random streams: "readout", "readout noise" and "readout shuffle".
     """
-    n_fit, seeds = source.data.probe_pairs, source.seeds
+    namespace, n_fit, seeds = source.namespace, source.data.probe_pairs, source.seeds
     pairs = test_pairs(source, 2 * n_fit)
     noise = [generator(namespace, seed, NOISE_STREAM) for seed in seeds]
     with torch.no_grad():

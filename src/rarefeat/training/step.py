@@ -45,8 +45,10 @@ StageOneEnd = Literal["eq34"] | int
 
 
 class StepConfig(Protocol):
-    """Hyper-parameters of a step, from a section of the config."""
+    """Hyper-parameters of a training, from a section of the config."""
 
+    T: int
+    """Steps."""
     K: int
     """Positive pairs of a batch."""
     tau: float

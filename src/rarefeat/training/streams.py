@@ -73,22 +73,15 @@ class PairStream(IterableDataset):
         return self.batches(name)
 
     def batches(self, name: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield batches, drawn as the workflow draws them whatever is set between them."""
-        batches = self.draw(name)
+        """Yield batches of a worker, drawn as the workflow draws whatever is set between them."""
+        with workflow_settings():
+            source = DataLawSource(*self.settings)
+            # The features of all workers are the same, and their pairs and noise are not.
+            source.namespace = name
+            noise = make_generators(name, source.seeds, stream_names.NOISE, source.device)
+        pairs, K = source.training_pairs(self.eps_min), source.training.K
         while True:
-            with workflow_settings():
-                batch = next(batches)
-            yield batch
-
-    def draw(self, name: str) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield batches of a worker."""
-        namespace, *others = self.settings
-        source = DataLawSource(namespace, *others)
-        # The features of all workers are the same, and their pairs and noise are not.
-        source.namespace = name
-        noise = make_generators(name, source.seeds, stream_names.NOISE, source.device)
-        K = source.training.K
-        for pairs in source.training_pairs(self.eps_min):
-            with torch.no_grad():
-                tokens = source.sample_tokens(pairs, noise)[0]
-            yield tokens[:K], tokens[K : 2 * K], pairs.features[0]
+            with workflow_settings(), torch.no_grad():
+                batch = next(pairs)
+                tokens = source.sample_tokens(batch, noise)[0]
+            yield tokens[:K], tokens[K : 2 * K], batch.features[0]

@@ -476,8 +476,8 @@ class Project:
     def check_inputs(self, name: str) -> None:
         """Raise RarefeatError where what a user gives a study does not fit it: options, lists."""
         study = self.studies[name]
-        if hasattr(study, "check_own_parts"):
-            study.check_own_parts()
+        if hasattr(study, "check_options"):
+            study.check_options()
         if name in self.image_studies:
             check_lists(study)
 

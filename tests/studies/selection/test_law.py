@@ -70,13 +70,10 @@ def test_growth_rate_is_that_of_stage_1():
 
 
 def test_mean_response_decreases_with_threshold():
-    response = critical_frequency.mean_response
-    assert response(4, 1.25, 0.0) == attended_count(4, 1.25)
-    values = [response(4, 1.25, threshold) for threshold in (1e-12, 0.2, 0.5, 0.9, 1.1)]
-    assert values[0] == pytest.approx(attended_count(4, 1.25))
+    values = [attended_count(4, 1.25, 1.0, threshold) for threshold in (0, 0.2, 0.5, 0.9, 1.1)]
     assert values == sorted(values, reverse=True)
     assert values[-1] == 0
-    assert response(1, 1.25, 0.3) == pytest.approx(0.7)
+    assert attended_count(1, 1.25, 1.0, 0.3) == pytest.approx(0.7)
 
 
 def planted(
@@ -142,15 +139,15 @@ def test_bias_and_small_weights_raise_critical_frequency():
     starts = [{"sigma_0": sigma_0} for sigma_0 in (0.01, 0.001)]
     for keys in (shares, starts):
         found = [
-            critical_frequency.critical_frequency(
-                a_point(**values), LogisticFit(0.1, 5.0), replicas=30
-            )
+            critical_frequency.estimate_critical_frequency(
+                a_point(**values), LogisticFit(0.1, 5.0), 0.0, 30
+            ).eps_min
             for values in keys
         ]
         assert found == sorted(found)
         assert found[0] < found[-1]
     never = LogisticFit(50.0, 5.0)
-    assert critical_frequency.critical_frequency(a_point(), never, replicas=5) == 1.0
+    assert critical_frequency.estimate_critical_frequency(a_point(), never, 0.0, 5).eps_min == 1.0
 
 
 def test_initial_projections_are_those_of_the_training():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
-from rarefeat.training.choices import BUILT_IN, bind_options, check_option_names, load_choice
+from rarefeat.training.choices import BUILT_IN, bind_options, load_choice
 from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.model import Arm, Data, Training, one_of
 from rarefeat.workflow.config.names import Name
@@ -53,15 +53,6 @@ class LearnerChoice(Section):
     optimiser: Optimiser = Field(default="sgd", description="optimiser of torch")
     optimiser_options: Options = Field(default={}, description="options of the optimiser")
     arm: Arm = Field(default=Arm(arm="dense"), description="pruning rule")
-
-    @model_validator(mode="after")
-    def _options(self) -> "LearnerChoice":
-        for kind, choice, options in self.parts():
-            try:
-                check_option_names(kind, choice, options)
-            except ValueError as error:
-                raise ValueError(f"{kind.removesuffix('_law')}_options: {error}") from error
-        return self
 
     def parts(self) -> list[tuple[str, str, Options]]:
         """Return kind, name and options of each of the four."""
@@ -114,12 +105,15 @@ class LearnerStudy(SeedSettings):
             )
         return self
 
-    def check_own_parts(self) -> None:
-        """Raise RarefeatError for an option that a function of one's own does not have."""
-        for learner in self.learners.values():
+    def check_options(self) -> None:
+        """Raise RarefeatError for an option that a part of a learner does not have."""
+        from rarefeat.training.learners import KINDS
+
+        for name, learner in self.learners.items():
             for kind, choice, options in learner.parts():
-                if options and choice not in BUILT_IN[kind]:
-                    bind_options(kind, load_choice(kind, choice, {}), options, {})
+                if options:
+                    part = load_choice(kind, choice, KINDS[kind][1])
+                    bind_options(f"learners: {name}: {kind}", part, options, {})
 
     def cells(self) -> list[Cell]:
         """Return a cell for each learner, kind of pairs and frequency."""

@@ -89,7 +89,7 @@ def plot_board(ax: Axes, frequencies: pd.DataFrame, names: list[str]) -> None:
         ax.errorbar(x, y, xerr=bars, ls="none", marker=marker, color=MASKED, **style)
         if name == "infonce":
             ax.axvspan(row["ci_low"], row["ci_high"], color="0.92", lw=0, zorder=0)
-        texts = [f"{100 * row['kept']:.0f} %"]
+        texts = [f"{max(100 * row['kept'], 0):.0f} %"]
         if (name, "cosine") in by_measure.index:
             cosine = by_measure.loc[(name, "cosine")]
             texts.append(f"{ENDS[cosine['bound']][1]}{cosine['frequency']:.2f}")
