@@ -11,7 +11,6 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from whole_project import RESULTS, ROOT, run, succeed
 
@@ -175,19 +174,6 @@ def test_explorer_shows_no_law_where_it_was_not_tested(browser, setting):
     assert browser.find_elements("css selector", "#shares path.law")
     assert "was not tested" in open_explorer(browser, f"#{setting}")["predicted"]
     assert not browser.find_elements("css selector", "#shares path.law")
-
-
-def test_explorer_shows_measured_fractions_and_the_distance(browser):
-    rows = pd.read_csv(ROOT / "docs/tables/fate_shares.csv")
-    row = rows.query("study == 'reuse' and N == 2048").iloc[-1]
-    names = "share", "lambda", "N"
-    address = "#" + "&".join(f"{name}={row[name]:g}" for name in names)
-    address += f"&eps={row.eps_min:g}&T={row.step}"
-    text = open_explorer(browser, address)["measured"]
-    assert text.startswith(f"Measured here: {row.learned} of {row.n} runs learn it")
-    far = open_explorer(browser, address.replace(f"eps={row.eps_min:g}", "eps=0.9"))["measured"]
-    assert far.startswith("Measured nearest to here")
-    assert f"relative frequency {row.eps_min:g} instead of relative frequency 0.9" in far
 
 
 def test_explorer_plays_a_recorded_run_by_keyboard(browser):

@@ -14,7 +14,8 @@ from rarefeat.api.sweeps import concat_with_axes, run_plans
 from rarefeat.api.tables import read_published_table
 from rarefeat.errors import RarefeatError
 from rarefeat.stages import critical_frequency as model
-from rarefeat.studies.learners.lockout import MEASURES, locate_frequency
+from rarefeat.statistics import student_interval
+from rarefeat.studies.learners.lockout import MEASURES, is_learned, locate_frequency
 from rarefeat.workflow.config.model import Views
 from rarefeat.workflow.config.names import shorten_repr
 from rarefeat.workflow.project import Project
@@ -45,20 +46,21 @@ def critical_frequency(
     sigma, seed, progress
         As in `sweep_learners`.
     measure : str
-        What has learned the feature: "readout", whose R^2 of the rare features is at least half of
-        that of the frequent ones; or "cosine", a first-layer neuron with a cosine of at least 0.5.
+        What has learned the feature: "readout", whose R^2 of the rare features is at least half-way
+        from that of the same seed's run at 0 to that of the frequent ones; or "cosine", a
+        first-layer neuron with a cosine of at least 0.5.
     **keys
         As in `sweep_learners`; of a list each value has a row.
 
     Returns
     -------
     DataFrame
-        A row: the `frequency`, interpolated between frequencies; its 95 % interval `ci_low` to
-        `ci_high` by bootstrap over seeds, each end moved out to the next frequency of the grid;
-        `bound`, "at most" where half or more learn at 0, so that the measure tells nothing of this
-        learner, and "above" where fewer than half do at the largest; what lies beyond that is
-        infinite; `n` replicas that did not diverge; the share that
-        passes `untrained` and `never_seen`, the controls; and `given`, what the parts were given.
+        A row as of the study `which_learners`: `n` replicas that did not diverge; the `frequency`,
+        interpolated between frequencies; its 95 % interval `ci_low` to `ci_high` by bootstrap over
+        seeds, each end moved out to the next frequency of the grid; `bound`, "at most" where half
+        or more learn at the smallest one and "above" where fewer than half do at the largest;
+        `kept`, how much of the R^2 of the untrained encoder is left at 0, with its 95 % interval;
+        and `given`, what the parts were given.
 
     Raises
     ------
@@ -74,7 +76,8 @@ def critical_frequency(
     """
     if measure not in MEASURES:
         raise RarefeatError(f"measure: must be readout or cosine, got {shorten_repr(measure)}")
-    column, grid = MEASURES[measure], sorted({0.0, *to_list(eps_min)})
+    column = MEASURES[measure]
+    grid = sorted({0.0, *to_list(eps_min)})
     plans, names = plan_sweep(grid, sigma, seed, None, None, keys)
     seconds = estimate_seconds(plan for _, plan in plans)
     what = f"{len(plans)} learners, {len(grid)} frequencies, {len(plans[0][1].seeds)} seeds"
@@ -83,19 +86,14 @@ def critical_frequency(
     rows = []
     for label, plan in plans:
         table, _ = plan.tables()
-        wide = table.pivot(index="seed", columns="eps_min", values=column)
-        found = locate_frequency(wide, beyond=2 * grid[-1])
-        found["ci_low"] = min(found["ci_low"], grid[-1])
-        if found["ci_high"] > grid[-1]:
-            found["ci_high"] = math.inf
-        if found["bound"] == "above":
-            found["frequency"] = math.inf
-        controls = {
-            "untrained": table[f"{column}_untrained"].mean(),
-            "never_seen": table.loc[table["eps_min"] == 0, column].mean(),
-        }
-        row = {"measure": measure, **found, **controls, "given": table["given"].iloc[0]}
-        rows.append((label, pd.DataFrame([row])))
+        unseen = table[table["eps_min"] == 0].set_index("seed")
+        never = table["seed"].map(unseen["r2_rare"])
+        table["learned"] = is_learned(table["r2_rare"], never, table["r2_frequent"])
+        seen = table[table["eps_min"] > 0]
+        found = locate_frequency(seen.pivot(index="seed", columns="eps_min", values=column))
+        kept, _, *ends, _ = student_interval(unseen["r2_rare"] / unseen["r2_rare_untrained"])
+        row = {"measure": measure, **found, "kept": kept, "kept_low": ends[0], "kept_high": ends[1]}
+        rows.append((label, pd.DataFrame([row | {"given": table["given"].iloc[0]}])))
     return concat_with_axes(rows, names)
 
 

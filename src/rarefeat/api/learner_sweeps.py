@@ -22,7 +22,6 @@ from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.run.cli_helpers import progress_display
 from rarefeat.workflow.run.job import Job, make_job
 
-LEARNED = "1 if the readout of the rare features has at least half of the R^2 of the frequent ones"
 ALIGNED = "1 if a first-layer neuron has a cosine of at least 0.5 to each rare feature"
 METRICS = {
     "r2_rare": r2("R^2 of a linear readout of the rare features, on a balanced test set"),
@@ -30,8 +29,6 @@ METRICS = {
     "r2_rare_untrained": r2("the same of the rare features, before training"),
     "r2_frequent_untrained": r2("the same of the frequent features, before training"),
     "r2_shuffled": r2("the same of all features, shuffled over samples: a control"),
-    "learned": share(LEARNED),
-    "learned_untrained": share("the same before training"),
     "aligned": share(f"{ALIGNED}; null without such neurons"),
     "aligned_untrained": share("the same before training"),
     "cosine": cosine("largest |cos| of a first-layer neuron to the rare feature"),
@@ -97,15 +94,9 @@ def seed_rows(table: pd.DataFrame, n_rare: int) -> pd.DataFrame:
         )
         cosines = table[is_rare].groupby("seed")[f"cosine{end}"]
         cosine = cosines.agg(lambda values: values.min(skipna=False))
-        # A readout that is worse than the mean has learned nothing.
-        learned = (rare >= 0.5 * frequent.clip(lower=0)) & (rare > 0)
         aligned = (cosine >= HALF_LEARNED).astype(float)
-        rows[f"r2_rare{end}"], rows[f"r2_frequent{end}"], rows[f"cosine{end}"] = (
-            rare,
-            frequent,
-            cosine,
-        )
-        rows[f"learned{end}"] = learned.astype(float).where(rare.notna())
+        rows[f"r2_rare{end}"], rows[f"r2_frequent{end}"] = rare, frequent
+        rows[f"cosine{end}"] = cosine
         rows[f"aligned{end}"] = aligned.where(rare.notna() & cosine.notna())
     return rows[[*METRICS, "given"]]
 
@@ -146,8 +137,8 @@ def sweep_learners(
     -------
     Sweep
         Its `table` has a row for each learner, point and seed: R^2 of the readout of the rare and
-        of the frequent features, whether the rare ones are `learned` by it or `aligned` with a
-        neuron, each also before training, and `given`, what the parts were given. Paired
+        of the frequent features, and whether the rare ones are `aligned` with a neuron, each also
+        before training, and `given`, what the parts were given. Paired
         differences are to the first value of the first list.
 
     Raises

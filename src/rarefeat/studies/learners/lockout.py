@@ -46,12 +46,20 @@ def outcomes(readouts: pd.DataFrame, n_rare: int) -> pd.DataFrame:
     for name, chosen in (("r2_untrained", ~trained), ("r2_never", trained)):
         base = table[chosen & (table["eps_min"] == 0)].set_index(RUN)["r2_rare"]
         table[name] = base.reindex(runs).to_numpy()
-    beyond, reach = (table[name] - table["r2_never"] for name in ("r2_rare", "r2_frequent"))
-    learned = (beyond >= HALF_WAY * reach) & (beyond > 0)
-    table["learned"] = learned.astype(float).where(beyond.notna() & reach.notna())
+    table["learned"] = is_learned(table["r2_rare"], table["r2_never"], table["r2_frequent"])
     aligned = (table["cosine"] >= HALF_LEARNED).astype(float)
     table["aligned"] = aligned.where(table["r2_rare"].notna() & table["cosine"].notna())
     return table[trained].reset_index(drop=True)
+
+
+def is_learned(rare: pd.Series, never: pd.Series, frequent: pd.Series) -> pd.Series:
+    """Return 1 where R^2 is half-way from that of a run that never sees the feature, NaN without.
+
+    That is R^2 of the rare features, and `frequent` that of the frequent ones.
+    """
+    beyond, reach = rare - never, frequent - never
+    learned = (beyond >= HALF_WAY * reach) & (beyond > 0)
+    return learned.astype(float).where(beyond.notna() & reach.notna())
 
 
 def learners(tables: Mapping[str, pd.DataFrame], data: Data) -> pd.DataFrame:
@@ -91,12 +99,12 @@ def kept(outcome: pd.DataFrame) -> pd.Series:
     return (runs["r2_never"] / runs["r2_untrained"]).sort_index()
 
 
-def locate_frequency(outcomes: pd.DataFrame, beyond: float) -> dict[str, int | float | str]:
+def locate_frequency(outcomes: pd.DataFrame) -> dict[str, int | float | str]:
     """Return the frequency from which half learn, from outcomes of seeds (rows) by frequency.
 
     A seed that diverged at one frequency is left out. The interval is a percentile bootstrap over
     seeds, which are the same at all frequencies. Between two points of the grid nothing is known:
-    each end moves out to the next one. `beyond` stands for what lies beyond the grid.
+    each end moves out to the next one. What lies beyond the grid is cut to it.
     """
     values, eps_min = outcomes.dropna().to_numpy(), outcomes.columns.to_numpy(dtype=float)
     n, middle, low, high, bound = len(values), np.nan, np.nan, np.nan, ""
@@ -105,10 +113,9 @@ def locate_frequency(outcomes: pd.DataFrame, beyond: float) -> dict[str, int | f
         bound = "above" if middle == np.inf else "at most" * bool(middle == eps_min[0])
         draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
         resampled = half_frequency(values[draws].mean(1), eps_min)
-        ends = np.quantile(np.minimum(resampled, beyond), [0.025, 0.975])
-        points = np.append(eps_min, beyond)
-        low, high = points[points <= ends[0]].max(), points[points >= ends[1]].min()
-    middle = np.minimum(middle, beyond)
+        ends = np.quantile(np.minimum(resampled, eps_min[-1]), [0.025, 0.975])
+        low, high = eps_min[eps_min <= ends[0]].max(), eps_min[eps_min >= ends[1]].min()
+    middle = np.minimum(middle, eps_min[-1])
     return {"n": n, "frequency": middle, "ci_low": low, "ci_high": high, "bound": bound}
 
 
@@ -125,7 +132,7 @@ def frequencies(tables: Mapping[str, pd.DataFrame], data: Data) -> pd.DataFrame:
         for measure, column in MEASURES.items():
             wide = group.pivot(index="seed", columns="eps_min", values=column)
             row = {"learner": learner, "pairs": pairs, "measure": measure}
-            row |= locate_frequency(wide, beyond=wide.columns.max())
+            row |= locate_frequency(wide)
             row |= {"eta": group["eta"].iloc[0], "kept": keeps}
             rows.append(row | dict(zip(("kept_low", "kept_high"), ends, strict=True)))
     return pd.DataFrame(rows)
