@@ -27,8 +27,8 @@ from rarefeat.figures.style import GREY, MASKED, STYLES, SeriesStyle, project_st
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
 from rarefeat.studies.imbalance.figures import gate
+from rarefeat.studies.long_tail.doc_tables import printed_gain, printed_spread
 from rarefeat.studies.long_tail.figures import longtail
-from rarefeat.studies.long_tail.paper_values import printed_gain, printed_spread
 from rarefeat.studies.selection.figures import law_errors_by_third
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load

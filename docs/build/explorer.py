@@ -18,8 +18,8 @@ from rarefeat.stages.critical_frequency import (
     explain_out_of_range,
     learned_fractions,
 )
-from rarefeat.studies.imbalance.doc_tables import EXPLORED
-from rarefeat.studies.imbalance.explorer import (
+from rarefeat.studies.imbalance.doc_tables import (
+    EXPLORED,
     REGIME,
     fill_template,
     group_by_regime,

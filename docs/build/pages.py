@@ -32,7 +32,7 @@ from published_tables import table_reductions
 from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
 from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
-from rarefeat.studies.long_tail.paper_values import TABLE_2
+from rarefeat.studies.long_tail.doc_tables import TABLE_2
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import DEFAULT, Project, load

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rarefeat.images import file_schemas as image_files
 from rarefeat.stages import file_schemas as chain_files
-from rarefeat.studies.augmentation import file_schemas as augmentation_files
+from rarefeat.studies.augmentation import measure as augmentation_files
 from rarefeat.workflow.config.images import Augmentation as ImageAugmentation
 from rarefeat.workflow.config.images import (
     ImageArm,

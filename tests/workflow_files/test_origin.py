@@ -77,7 +77,7 @@ ENCODERS_READ = [
     "studies.theory.history:read_milestones",
     "studies.theory.one_step:read_one_step",
     "studies.theory.history:read_overlap",
-    "studies.imbalance.alignment_map:alignment_map",
+    "studies.imbalance.measure:alignment_map",
 ]
 READERS = {
     "encoders": [PROBE.function, *ENCODERS_READ],
@@ -108,7 +108,6 @@ class Chain:
         )
 
     def run(self, name):
-        """Run one stage on what is there."""
         for stage in (PRETRAIN, PROBE):
             if stage.function == name:
                 run_cell(self.results, stage, "tiny", STUDY, self.cell, self.block)

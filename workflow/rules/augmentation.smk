@@ -13,11 +13,11 @@ rule supervise:
     params:
         *told(
             lambda wildcards: PROJECT.stage_job(
-                find_stage("studies.augmentation.supervised_baseline:supervise_encoders"), ""
+                find_stage("studies.augmentation.measure:supervise_encoders"), ""
             )
         ),
     shell:
-        "rarefeat run studies.augmentation.supervised_baseline:supervise_encoders all"
+        "rarefeat run studies.augmentation.measure:supervise_encoders all"
         " --output {output:q} > {log:q} 2>&1"
 
 
@@ -27,14 +27,7 @@ rule measure_augmentation:
         cell_files("{study}.augmentation"),
         supervised=supervised_encoders,
     output:
-        tables(
-            [
-                "{study}.augmentation",
-                "{study}.augmentation_course",
-                "{study}.augmentation_neurons",
-                "{study}.augmentation_embedding",
-            ]
-        ),
+        tables(["{study}.augmentation", "{study}.augmentation_neurons"]),
     log:
         "<results>/logs/augmentation/{study}.log",
     wildcard_constraints:

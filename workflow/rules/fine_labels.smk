@@ -31,7 +31,6 @@ rule measure_detectors:
         detectors=rules.train_detectors.output.detectors,
     output:
         errors="<results>/errors/{study}/{cell}/seeds={seeds}.parquet",
-        trajectories="<results>/trajectories/{study}/{cell}/seeds={seeds}.parquet",
         heads="<results>/heads/{study}/{cell}/seeds={seeds}.parquet",
     log:
         "<results>/logs/measure_detectors/{study}/{cell}/seeds={seeds}.log",
@@ -64,20 +63,20 @@ rule compare_simulators:
     log:
         "<results>/logs/compare_simulators/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs("studies.fine_labels.simulator_comparison:compare_simulators"),
+        study=runs("studies.fine_labels.networks:compare_simulators"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
         *reads(
-            "studies.fine_labels.simulator_comparison:compare_simulators",
+            "studies.fine_labels.networks:compare_simulators",
             "hierarchy",
             "learner",
             "detectors",
             "tests",
         ),
     shell:
-        "rarefeat run studies.fine_labels.simulator_comparison:compare_simulators {wildcards.study}"
+        "rarefeat run studies.fine_labels.networks:compare_simulators {wildcards.study}"
         " --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
@@ -114,19 +113,19 @@ rule sweep_digits:
     log:
         "<results>/logs/sweep_digits/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs("studies.fine_labels.granularity.digits:sweep_digits"),
+        study=runs("studies.fine_labels.digits:sweep_digits"),
     resources:
         mem_mb=scale_with_attempt(2000),
         runtime=scale_with_attempt(20),
     params:
         *reads(
-            "studies.fine_labels.granularity.digits:sweep_digits",
+            "studies.fine_labels.digits:sweep_digits",
             "training",
             "levels",
             "candidates",
         ),
     shell:
-        "rarefeat run studies.fine_labels.granularity.digits:sweep_digits {wildcards.study}"
+        "rarefeat run studies.fine_labels.digits:sweep_digits {wildcards.study}"
         " --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q} > {log:q} 2>&1"
 
 
@@ -139,7 +138,7 @@ rule represent_photographs:
     log:
         "<results>/logs/represent_photographs/{study}.log",
     wildcard_constraints:
-        study=runs("studies.fine_labels.granularity.photographs:represent_photographs"),
+        study=runs("studies.fine_labels.photographs:represent_photographs"),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
@@ -147,12 +146,12 @@ rule represent_photographs:
         gpu=gpus,
     params:
         *reads(
-            "studies.fine_labels.granularity.photographs:represent_photographs",
+            "studies.fine_labels.photographs:represent_photographs",
             "training",
             "features",
         ),
     shell:
-        "rarefeat run studies.fine_labels.granularity.photographs:represent_photographs"
+        "rarefeat run studies.fine_labels.photographs:represent_photographs"
         " {wildcards.study} --output {output:q} > {log:q} 2>&1"
 
 
@@ -172,7 +171,7 @@ rule sweep_photographs:
     log:
         "<results>/logs/sweep_photographs/{study}/{cell}/seeds={seeds}.log",
     wildcard_constraints:
-        study=runs("studies.fine_labels.granularity.photographs:sweep_photographs"),
+        study=runs("studies.fine_labels.photographs:sweep_photographs"),
     threads: threads_of
     resources:
         mem_mb=scale_with_attempt(8000),
@@ -180,13 +179,13 @@ rule sweep_photographs:
         gpu=gpus,
     params:
         *reads(
-            "studies.fine_labels.granularity.photographs:sweep_photographs",
+            "studies.fine_labels.photographs:sweep_photographs",
             "data",
             "training",
             "levels",
             "candidates",
         ),
     shell:
-        "rarefeat run studies.fine_labels.granularity.photographs:sweep_photographs"
+        "rarefeat run studies.fine_labels.photographs:sweep_photographs"
         " {wildcards.study} --cell {wildcards.cell:q} --seeds {wildcards.seeds} --output {output:q}"
         " > {log:q} 2>&1"

@@ -5,7 +5,6 @@ form and beside it; keys of the config are in `theorems/problems.py`.
 """
 
 import csv
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +26,7 @@ from rarefeat.workflow.study_kind import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from rarefeat.claims.measurements import Measurement
-
-THEOREMS = "studies.theorems"
+THEOREMS, EXACT = "studies.theorems", "studies.theorems.exact"
 QUESTION = "Which statements of Shi's dissertation hold exactly?"
 CAPTIONS = {
     "looped_transformer": "Logarithm of the normalised squared error over loops, by the number of"
@@ -99,12 +96,9 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
         name: collected_table(f"{THEOREMS}.{name}:SCHEMA", STAGES[name], "probes", name, study)
         for name, study in studies(section).items()
     }
-    tables["exact_results"] = Table(
-        f"{THEOREMS}.exact:SCHEMA", f"{THEOREMS}.exact:summarise", tables=tuple(STAGES)
-    )
+    tables["exact_results"] = Table(f"{EXACT}:SCHEMA", f"{EXACT}:summarise", tables=tuple(STAGES))
     costs = {"machine": section.machine, "experiments": experiments()}
-    reach = f"{THEOREMS}.out_of_reach"
-    tables["out_of_reach"] = Table(f"{reach}:SCHEMA", f"{reach}:costs", costs)
+    tables["out_of_reach"] = Table(f"{EXACT}:OUT_OF_REACH", f"{EXACT}:costs", costs)
     settings = {
         "task_mixture": {"mixtures": section.task_mixture.mixtures},
         "modular_addition": {"addition": section.modular_addition.tables},
@@ -115,13 +109,6 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
     }
     page = Page("Exact results", ("exact_results", "out_of_reach"), tuple(figures), QUESTION)
     return StudyOutputs(tables, figures, {"exact_results": page})
-
-
-def measure(tables: Mapping[str, "pd.DataFrame"]) -> Iterator["Measurement"]:
-    """Measure every claim in every regime of the tables."""
-    from rarefeat.studies.theorems import exact
-
-    return exact.claims(tables)
 
 
 def shown(table: "pd.DataFrame") -> "pd.DataFrame":
@@ -144,7 +131,10 @@ KIND = StudyKind(
     build_outputs,
     studies,
     tuple(STAGES.values()),
-    claim_inputs=lambda section: ClaimInputs(tuple(STAGES)),
+    claim_inputs=lambda section: ClaimInputs(tuple(STAGES), function=f"{EXACT}:claims"),
     by_default=False,
-    schemas=tuple(f"{THEOREMS}.{name}:SCHEMA" for name in (*STAGES, "exact", "out_of_reach")),
+    schemas=(
+        *(f"{THEOREMS}.{name}:SCHEMA" for name in STAGES),
+        *(f"{EXACT}:{name}" for name in ("SCHEMA", "OUT_OF_REACH")),
+    ),
 )

@@ -9,7 +9,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, create_model
@@ -71,6 +71,10 @@ def column(
     return Column(meaning, bounds or {}, unit, source, missing, kind)
 
 
+text = partial(column, unit="", kind=str)
+"""Declare a column of texts."""
+
+
 @dataclass(frozen=True)
 class TableColumns:
     """A table: what a row is, its columns, and those that tell rows apart."""
@@ -91,6 +95,11 @@ class TableColumns:
             for name, item in self.columns.items()
         }
         return schema.schema(self.name, self.rows, columns, list(self.keys))
+
+
+def meanings(names: Mapping[str, str]) -> str:
+    """Join the meanings of some names to one text."""
+    return "; ".join(f"{name}: {text}" for name, text in names.items())
 
 
 def setting(kind: Any, meaning: str, **bounds: float) -> Any:
@@ -347,3 +356,22 @@ def means_by(
             ends = fraction_interval(group[name].to_numpy())
             rows.append((*values, name, group[name].mean(), *ends, len(group)))
     return pd.DataFrame(rows, columns=[*keys, "quantity", "mean", "ci_low", "ci_high", "n"])
+
+
+def means_of(
+    table: "pd.DataFrame", keys: Sequence[str], column: str = "value",
+    inside: Callable[[str], tuple[float, float]] | None = None,
+) -> "pd.DataFrame":  # fmt: skip
+    """Return mean, sd, 95 % interval and n of a column, by group.
+
+    `inside` is the range of what the last key names, to which an interval is clipped.
+    """
+    import pandas as pd
+
+    from rarefeat.statistics import UNBOUNDED, student_interval
+
+    rows = []
+    for key, group in table.groupby(list(keys)):
+        ends = inside(key[-1]) if inside else UNBOUNDED
+        rows.append((*key, *student_interval(group[column].to_numpy(), inside=ends)))
+    return pd.DataFrame(rows, columns=[*keys, "mean", "sd", "ci_low", "ci_high", "n"])

@@ -4,7 +4,6 @@ Each theorem is a file of `theorems/`; keys of the config are in `theorems/probl
 has a cell for each point of each theorem.
 """
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -27,8 +26,6 @@ from rarefeat.workflow.study_kind import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from rarefeat.claims.measurements import Measurement
 
 THEOREMS, POINTS, TABLE = "studies.theorems", "theorem_points", "theorem_numbers"
 QUESTION = "Do the theorems hold whose measurement takes a minute?"
@@ -91,16 +88,9 @@ def build_outputs(section: SmallTheorems) -> StudyOutputs:
     return StudyOutputs({TABLE: table}, figures, {"small_theorems": page})
 
 
-def measure(tables: Mapping[str, "pd.DataFrame"]) -> Iterator["Measurement"]:
-    """Measure every claim at every point."""
-    from rarefeat.studies.theorems import small
-
-    return small.claims(tables[TABLE])
-
-
 def summarise(table: "pd.DataFrame") -> "pd.DataFrame":
     """Return mean, interval and stated value of each quantity at every point."""
-    from rarefeat.studies.theorems.tables import means
+    from rarefeat.studies.theorems.results import means
 
     return means(table, ["result", "point", "at", "quantity"])
 
@@ -114,7 +104,7 @@ KIND = StudyKind(
     studies=lambda section: {POINTS: section},
     stages=(MEASURE,),
     inherits=SHARED_TRAINING_KEYS,
-    claim_inputs=lambda section: ClaimInputs((TABLE,)),
+    claim_inputs=lambda section: ClaimInputs((TABLE,), function=f"{THEOREMS}.small:claims"),
     by_default=False,
     question=QUESTION,
     schemas=(SCHEMA,),

@@ -8,9 +8,8 @@ from conftest import seeded
 
 from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
-from rarefeat.studies.augmentation import image_views, photograph_views
+from rarefeat.studies.augmentation import OF_IMAGES, image_views, photograph_views
 from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
-from rarefeat.studies.augmentation.tables import OF_IMAGES
 from rarefeat.workflow.config.images import Augmentation, Network
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import load
@@ -93,7 +92,7 @@ def test_every_kind_is_measured_on_the_same_start(digits):
         parts[name] = measure(study, "views", images, pools, encoders, embedded=35)
     metrics, _, embedding = (
         validate_sorted(
-            kind, pd.concat([parts[name][kind.name].assign(study=name) for name in kinds])
+            kind.schema, pd.concat([parts[name][kind.name].assign(study=name) for name in kinds])
         )
         for kind in OF_IMAGES
     )

@@ -21,8 +21,8 @@ from rarefeat.studies.fate import (
 )
 from rarefeat.studies.fate.draws import CellSettings
 from rarefeat.studies.fate.growth import gate
+from rarefeat.studies.fate.learning_times import largest_normal
 from rarefeat.studies.fate.measure import Course, train_until_learned
-from rarefeat.studies.fate.theorem import largest_normal
 
 FATE = of_size("quick").sections["fate"]
 REUSE = FATE.studies["reuse"]

@@ -7,9 +7,8 @@ from conftest import of_size
 from rarefeat.model.randomness import generator
 from rarefeat.studies.fate import Push
 from rarefeat.studies.fate.draws import CellSettings
-from rarefeat.studies.fate.growth import gate
+from rarefeat.studies.fate.growth import added_growth, gate
 from rarefeat.studies.fate.measure import Trainings
-from rarefeat.studies.fate.push import added_growth
 from rarefeat.training.loop import Group, look, take_step
 from rarefeat.training.step import TrainState
 

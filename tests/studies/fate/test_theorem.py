@@ -5,25 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from rarefeat.studies.fate import theorem
+from rarefeat.studies.fate import learning_times as theorem
 
 M, GATE, ETA = 30, 0.14, 0.1
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.0, -0.01])
+@pytest.mark.parametrize("rate", [-0.01, -0.003])
 @pytest.mark.parametrize("push", [0.003, 0.001, 0.0001, 0.0, -0.0001, -0.001, -0.003])
 @pytest.mark.parametrize("start", [0.05, 0.0, -0.05])
-def test_crossing_time_is_that_of_the_equation(rate, push, start):
+def test_a_push_above_the_threshold_crosses_the_gate(rate, push, start):
     """Also of a push against the sign of x, which turns it round or holds it."""
     x, steps = start, 0
     while abs(x) < GATE and steps < 50_000:
         x, steps = x + ETA * (rate * x + push), steps + 1
-    time = theorem.crossing_time(start, rate, push, GATE, ETA)
-    assert math.isfinite(time) == (steps < 50_000)
-    if steps < 50_000:
-        assert time == pytest.approx(steps, rel=0.02)
-    if rate < 0:
-        assert math.isfinite(time) == (abs(push) > theorem.threshold(rate, GATE))
+    assert (steps < 50_000) == (abs(push) > theorem.threshold(rate, GATE))
 
 
 def test_share_is_that_of_many_runs():

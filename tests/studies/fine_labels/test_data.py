@@ -191,8 +191,3 @@ BAD = {
 def test_bad_section_is_rejected_with_the_key(message):
     with pytest.raises(ValidationError, match=message.replace("+", r"\+")):
         section(**BAD[message])
-
-
-@pytest.mark.parametrize("label", ["subclass-4", "random-8", "misaligned-2", "sample"])
-def test_labels_have_names(label):
-    assert Labels.named(label).label == label

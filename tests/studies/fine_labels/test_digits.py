@@ -9,10 +9,9 @@ from common import RAW, draws
 from pydantic import ValidationError
 
 from rarefeat.errors import RarefeatError
-from rarefeat.studies.fine_labels import tables
+from rarefeat.studies.fine_labels import digits, label_schemes, tables
 from rarefeat.studies.fine_labels.doc_tables import granularity, nearest_paper_row
-from rarefeat.studies.fine_labels.granularity import digits, label_schemes
-from rarefeat.studies.fine_labels.granularity.config import (
+from rarefeat.studies.fine_labels.granularity import (
     Digits,
     LabelScheme,
     Perceptrons,
@@ -188,7 +187,7 @@ def test_summary_has_paired_differences():
     [
         ({"superclass": ["x"]}, "levels: unknown level x; allowed: parity"),
         ({"labels": [{"kind": "sample"}]}, "labels must contain"),
-        ({"labels": [{"kind": "coarse"}, {"kind": "coarse"}]}, "labels must be distinct"),
+        ({"labels": [{"kind": "coarse"}, {"kind": "coarse"}]}, "values must be distinct"),
         ({"labels": [{"kind": "coarse"}, {"kind": "random"}]}, "ids is required"),
         ({"labels": [{"kind": "coarse"}, {"kind": "sample", "ids": 3}]}, "ids is required"),
         ({"labels": [{"kind": "coarse", "level": "loops"}]}, "level is for manual"),

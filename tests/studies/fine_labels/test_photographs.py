@@ -14,9 +14,8 @@ from pydantic import ValidationError
 from rarefeat.errors import RarefeatError
 from rarefeat.images.trainer import TrainingRun
 from rarefeat.images.trainer import load as load_weights
-from rarefeat.studies.fine_labels import REPRESENT, SWEEP_PHOTOGRAPHS
-from rarefeat.studies.fine_labels.granularity import label_schemes, photographs
-from rarefeat.studies.fine_labels.granularity.config import (
+from rarefeat.studies.fine_labels import REPRESENT, SWEEP_PHOTOGRAPHS, label_schemes, photographs
+from rarefeat.studies.fine_labels.granularity import (
     LabelScheme,
     Photographs,
     ResNetSettings,

@@ -157,7 +157,7 @@ def test_noise_of_patches_lowers_the_bias():
     state = equal_detectors(COARSE, data, own)
     patches, classes = next(iter(stream(COARSE, data, own, 1)))
     batch = scalar_simulator.moments(patches, data.k)
-    after, _, _ = scalar_simulator.step(state, data, own, batch, classes)
+    after, _ = scalar_simulator.step(state, data, own, batch, classes)
     # Logits are 1/2, so that each patch of v_+ moves a detector by half its amplitude.
     held = patches.amplitude[0][(patches.feature[0] == 0) & (patches.amplitude[0] > 0)]
     squared = (held.sum() / 2) ** 2 + (data.d - 1) * 0.5**2 * len(held) / 4

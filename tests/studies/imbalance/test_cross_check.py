@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rarefeat.stages.tables import METRICS
-from rarefeat.studies.imbalance.cross_check import LEVEL, compare, compare_grids
+from rarefeat.studies.imbalance.measure import LEVEL, compare, compare_grids
 from rarefeat.workflow.config.model import Arm
 
 

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from rarefeat.studies.imbalance import GATE
-from rarefeat.studies.imbalance.claims import FIGURES
 from rarefeat.studies.imbalance.doc_tables import (
     DEVICE_METRICS,
     METRICS,
@@ -16,6 +15,7 @@ from rarefeat.studies.imbalance.doc_tables import (
     fates,
     page_trends,
 )
+from rarefeat.studies.imbalance.measure import FIGURES
 
 
 def grid(seeds: range, **arms: float) -> pd.DataFrame:

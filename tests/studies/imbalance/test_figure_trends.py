@@ -8,7 +8,7 @@ from conftest import SEEDS, verdicts_of
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.stages.tables import METRICS
-from rarefeat.studies.imbalance.claims import FIGURES, measure, page_statistic
+from rarefeat.studies.imbalance.measure import FIGURES, measure, page_statistic
 from rarefeat.workflow.project import load
 
 CONFIRMATION = load("config/config.yaml").studies["confirmation"]

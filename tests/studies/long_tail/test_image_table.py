@@ -13,9 +13,8 @@ from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
 from rarefeat.images.network import calibrate, make_encoder
 from rarefeat.images.probe import probe_images
 from rarefeat.studies.long_tail import IMAGE_KEYS, LONGTAIL_CLASSES, PROBES
-from rarefeat.studies.long_tail.aggregate import longtail, longtail_summary
-from rarefeat.studies.long_tail.claims import measure
-from rarefeat.workflow.config.images import ImageArm, ImageProbe, ImageStudy, Network
+from rarefeat.studies.long_tail.aggregate import longtail, longtail_summary, measure
+from rarefeat.workflow.config.images import ImageProbe, ImageStudy, Network
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import load
 
@@ -161,15 +160,6 @@ def test_list_of_ratios_expands_to_arms():
         "dense", "pruned_unmasked-alpha=0.05", "pruned_straight_through-alpha=0.05",
         "pruned_unmasked-alpha=0.9", "pruned_straight_through-alpha=0.9",
     ]  # fmt: skip
-
-
-def test_labels_of_different_arms_are_distinct():
-    changes = (
-        {}, {"alpha": 0.9}, {"threshold": "per_layer"}, {"threshold": "random"},
-        {"pruned_update": "straight_through"}, {"arm": "self_damaging"},
-    )  # fmt: skip
-    arms = [ImageArm(**{"arm": "pruned", "alpha": 0.5} | change) for change in changes]
-    assert len({arm.label for arm in arms}) == len(arms)
 
 
 def test_probes_on_separable_images_and_on_random_labels():

@@ -9,9 +9,6 @@ import pandas as pd
 import pytest
 from whole_project import ROOT
 
-from rarefeat.images.network import ImageEncoder
-from rarefeat.images.nt_xent import convolution_weights
-from rarefeat.images.splits import long_tailed_counts
 from rarefeat.statistics import minimum_detectable_mean
 from rarefeat.studies.long_tail import GROUPS, PROBES
 from rarefeat.studies.long_tail import staged_protocol as protocol
@@ -173,27 +170,6 @@ def test_overlay_is_a_config_over_the_recipe():
     assert [arm.alpha for arm in mild.arms] == [0, 0.05, 0.05, 0.05]
     assert (mild.rho, mild.data.n_max, mild.seeds) == ([10], 500, protocol.FEWEST)
     assert protocol.overlay({}, {}) == {"long_tail": {}}
-
-
-def test_stages_have_distinct_class_orders():
-    assert {STUDIES[name].draws for name in (protocol.FORMER, *REGIMES)} == {"cifar10_regime"}
-    draws = {}
-    for name, stage in protocol.STAGES.items():
-        draws.setdefault(stage, set()).add(STUDIES[name].draws)
-    assert [len(names) for names in draws.values()] == [1, 1, 1, 2]
-    assert len(set().union(*draws.values())) == 5
-
-
-@pytest.mark.parametrize("name", [protocol.FORMER, *REGIMES])
-def test_candidates_are_overparametrised_and_dense_only(name):
-    """Check that at Jiang et al.'s ratio more convolution weights are left than images."""
-    study = STUDIES[name]
-    parameters = dict(ImageEncoder(study.network).named_parameters())
-    weights = sum(weight.numel() for weight in convolution_weights(parameters).values())
-    images = sum(long_tailed_counts(study.data.n_max, 100, 10))
-    assert (1 - protocol.REFERENCE_RATIO) * weights > images
-    assert [arm.label for arm in study.arms] == ["dense"]
-    assert study.training.bfloat16
 
 
 def test_gains_pair_with_dense_and_give_detectable_effect():

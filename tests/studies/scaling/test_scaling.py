@@ -21,14 +21,18 @@ from rarefeat.model.randomness import make_generators
 from rarefeat.model.simulators import make_simulator
 from rarefeat.model.thresholds import GAMMA
 from rarefeat.studies.scaling import KIND, LUCKY_SETS, Scaling
-from rarefeat.studies.scaling.exponents import (
+from rarefeat.studies.scaling.sets import (
+    CHUNK,
     bounds,
+    count,
     draw_exponents,
     exponent_rows,
+    lucky_sets_table,
     power_law,
     scaling_exponents,
+    sets_of,
+    trained_sizes,
 )
-from rarefeat.studies.scaling.sets import CHUNK, count, lucky_sets_table, sets_of, trained_sizes
 from rarefeat.workflow.files.schema import validate
 from rarefeat.workflow.run.job_inputs import JobInputs
 

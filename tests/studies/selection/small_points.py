@@ -4,8 +4,7 @@ from conftest import tiny_data, tiny_training
 
 from rarefeat.stages.critical_frequency import TrainingPoint
 from rarefeat.studies.selection.config import Intervention
-from rarefeat.studies.selection.regimes import training_point
-from rarefeat.studies.selection.training import ArmReplicas, train
+from rarefeat.studies.selection.training import ArmReplicas, train, training_point
 
 DATA = {"d": 6, "d1": 80, "L": 2, "C": 1.0, "N": 256, "probe_pairs": 60, "test_pairs": 80}
 TRAINING = {"m": 12, "K": 32, "tau": 1.0, "eta": 0.1, "sigma_0": 0.01, "T": 40}

@@ -11,7 +11,7 @@ from small_points import a_point, train_arms
 from rarefeat.model.logistic_fit import LogisticFit, fit_logistic
 from rarefeat.model.theory import attended_count, stage1_growth
 from rarefeat.stages import critical_frequency
-from rarefeat.studies.selection import model_validation
+from rarefeat.studies.selection import measure
 from rarefeat.studies.selection.config import Intervention, LatinHypercube
 from rarefeat.studies.selection.critical_frequency import (
     ABOVE,
@@ -19,7 +19,7 @@ from rarefeat.studies.selection.critical_frequency import (
     BELOW,
     estimate_critical_frequency,
 )
-from rarefeat.studies.selection.regimes import training_point
+from rarefeat.studies.selection.training import training_point
 from rarefeat.workflow.config.ranges import Range
 
 HYPERCUBE = LatinHypercube(
@@ -205,9 +205,9 @@ def test_interval_is_wide_for_correlated_seeds():
 
 def test_auc_counts_ties_half():
     learned = np.array([0.0, 0, 1, 1])
-    assert model_validation.auc(np.array([1.0, 2, 3, 4]), learned) == 1
-    assert model_validation.auc(np.ones(4), learned) == 0.5
-    assert math.isnan(model_validation.auc(np.ones(3), np.ones(3)))
+    assert measure.auc(np.array([1.0, 2, 3, 4]), learned) == 1
+    assert measure.auc(np.ones(4), learned) == 0.5
+    assert math.isnan(measure.auc(np.ones(3), np.ones(3)))
 
 
 def test_fit_constants_leaves_out_unusable_replicas():
@@ -218,4 +218,4 @@ def test_fit_constants_leaves_out_unusable_replicas():
         "diverged": [0.0] * 5 + [1],
     }
     usable = np.array([-1, -0.5, 0.5, 1]), np.array([0, 0, 1, 1])
-    assert model_validation.fit_constants(pd.DataFrame(columns)) == fit_logistic(*usable)
+    assert measure.fit_constants(pd.DataFrame(columns)) == fit_logistic(*usable)

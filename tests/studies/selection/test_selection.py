@@ -1,6 +1,5 @@
 """The study of selection: config, stages on a small grid, claims, published tables."""
 
-import json
 import re
 
 import numpy as np
@@ -12,7 +11,6 @@ from pydantic import ValidationError
 
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import (
-    ALPHA_LEVEL,
     CHECK_PASSED,
     CONTRADICTED,
     NO_PREMISE,
@@ -20,10 +18,10 @@ from rarefeat.claims.verdict import (
 )
 from rarefeat.images.nt_xent import nt_xent
 from rarefeat.stages import critical_frequency
-from rarefeat.studies.selection import MEASURE, claims, digits, doc_tables, model_diagnostics
+from rarefeat.studies.selection import MEASURE, claims, digits, doc_tables
 from rarefeat.studies.selection.config import SCORES, Intervention, InterventionSweep
+from rarefeat.studies.selection.critical_frequency import COORDINATES, ridge
 from rarefeat.studies.selection.measure import measure_selection
-from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.project import load
 
 FULL = of_size("full")
@@ -60,29 +58,6 @@ def test_impossible_sweep_is_rejected(changes, message):
     raw = SECTION.sweeps["scores_9"].model_dump(by_alias=True) | changes
     with pytest.raises(ValidationError, match=message):
         InterventionSweep.model_validate(raw)
-
-
-def test_seeds_are_used_by_no_other_study():
-    used = {
-        name: {seed for block in study.blocks().values() for seed in block}
-        for name, study in FULL.studies.items()
-    }
-    own = set().union(*(used[name] for name in SECTION.studies()))
-    others = set().union(*(used[name] for name in set(used) - set(SECTION.studies())))
-    assert not own & others
-
-
-def test_primary_regimes_are_in_the_config():
-    for name, claim in CLAIM_SET.claims.items():
-        sweep, axes = SECTION.studies()[claim.primary.study], claim.primary.axes
-        # A regime is a replicate of a claim about the law.
-        of_law = claim.group == "the law for the step"
-        assert claim.seeds == (sweep.hypercube.regimes if of_law else sweep.seeds), name
-        labels = {"dense", *(arm.label for arm in getattr(sweep, "arms", []))}
-        assert axes.get("arm", "dense") in labels, name
-        if claim.group == "selection of neurons":
-            assert axes["step"] == max(sweep.scored), name
-    assert ALPHA_LEVEL == 0.05
 
 
 def measure_last(name: str, seeds: list[int], **changes) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -130,9 +105,7 @@ def planted_regimes(error: float = 0.0, along_share: float = 0.0) -> pd.DataFram
     The prediction is off by `error`, and by a multiple of the bias scale.
     """
     random = np.random.default_rng(1)
-    rows = pd.DataFrame(
-        {name: random.uniform(1.0, 2.0, 80) for name in model_diagnostics.COORDINATES}
-    )
+    rows = pd.DataFrame({name: random.uniform(1.0, 2.0, 80) for name in COORDINATES})
     step = random.uniform(0.2, 0.9, 80)
     predicted = step + error + along_share * (rows["share"] - 1.5) + 0.02 * random.normal(size=80)
     study = np.repeat(["law_test", "law_fit"], [60, 20])
@@ -189,9 +162,9 @@ def test_claims_on_the_model_can_fail(claim, law, fate, expected):
 
 def test_ridge_recovers_a_linear_dependence():
     random = np.random.default_rng(4)
-    rows = pd.DataFrame(random.uniform(1, 2, (400, 9)), columns=model_diagnostics.COORDINATES)
+    rows = pd.DataFrame(random.uniform(1, 2, (400, 9)), columns=COORDINATES)
     rows = rows.assign(step=0.5 + 0.2 * (rows["share"] - 1.5))
-    off = model_diagnostics.ridge(rows.head(300), rows.tail(100)) - rows["step"].tail(100)
+    off = ridge(rows.head(300), rows.tail(100)) - rows["step"].tail(100)
     assert np.abs(off).max() < 0.005
 
 
@@ -371,12 +344,6 @@ def test_split_digits_has_its_ratio():
     assert of.rare.sum() == training.tail
     rare = of.rare[of.train_labels].sum().item()
     assert abs(len(of.long_tailed) - (training.train - rare + rare / 20)) <= 3
-
-
-def test_cells_do_not_depend_on_the_order_of_keys():
-    sweep = SECTION.sweeps["scores_9"]
-    again = type(sweep).model_validate(json.loads(json.dumps(dump_config(sweep), sort_keys=True)))
-    assert [cell.path for cell in again.cells()] == [cell.path for cell in sweep.cells()]
 
 
 def planted_errors(error: float, beyond: int) -> pd.DataFrame:

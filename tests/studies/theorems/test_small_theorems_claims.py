@@ -6,6 +6,7 @@ import pytest
 from conftest import verdicts_of
 
 from rarefeat.claims.verdict import CONTRADICTED, SUPPORTED
+from rarefeat.studies.small_theorems import TABLE
 from rarefeat.studies.theorems.gradient_features import OTHER_LAW
 from rarefeat.studies.theorems.small import claims
 
@@ -84,7 +85,7 @@ def judged(opposite: bool) -> pd.DataFrame:
                     for seed in range(15)
                 ]
     columns = ["result", "point", "seed", "at", "quantity", "value", "stated"]
-    return verdicts_of("small_theorems", claims(pd.DataFrame(rows, columns=columns)))
+    return verdicts_of("small_theorems", claims({TABLE: pd.DataFrame(rows, columns=columns)}))
 
 
 @pytest.mark.parametrize(("opposite", "verdict"), [(False, SUPPORTED), (True, CONTRADICTED)])

@@ -17,8 +17,7 @@ from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import make_simulator
 from rarefeat.stages.tables import METRICS
 from rarefeat.studies.theory import ONE_STEP, claims, figures, of_encoders
-from rarefeat.studies.theory.half_and_double import half_and_double
-from rarefeat.studies.theory.history import read_overlap, smallest_of_minority
+from rarefeat.studies.theory.history import half_and_double, read_overlap, smallest_of_minority
 from rarefeat.studies.theory.one_step import one_step, read_one_step
 from rarefeat.studies.theory.pruning_claims import end_of_pruning
 from rarefeat.studies.theory.table_reader import ClaimTableReader

@@ -9,7 +9,7 @@ from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
 from rarefeat.studies.two_layer import claims, theory
 from rarefeat.studies.two_layer.config import TwoLayer
-from rarefeat.studies.two_layer.paper_values import MIXTURES, PRINTED
+from rarefeat.studies.two_layer.printed import MIXTURES, PRINTED
 from rarefeat.workflow.project import load
 
 KNOWN = load_claims("two_layer")

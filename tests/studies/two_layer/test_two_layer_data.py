@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rarefeat.errors import RarefeatError
-from rarefeat.studies.two_layer.config import Problem, Procedure, Setting
+from rarefeat.studies.two_layer.config import Problem, Setting
 from rarefeat.studies.two_layer.data import (
     DataDistribution,
     LabelledPatterns,
@@ -200,9 +200,3 @@ def test_samples_without_variance_or_with_one_class_are_named():
         moments(torch.ones(5, 3))
     with pytest.raises(RarefeatError, match="one class only"):
         correlation(LabelledPatterns(torch.rand(5, 3), torch.ones(5)), torch.tensor([0]))
-
-
-def test_labels_name_their_arm():
-    assert Procedure(method="network").label == "network"
-    arm = Procedure(method="network", schedule="printed", structure=False, weights=True)
-    assert arm.label == "network-printed-no_structure-weighted"

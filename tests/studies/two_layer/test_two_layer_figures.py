@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rarefeat.studies.two_layer import compare, figures
+from rarefeat.studies.two_layer import figures, printed
 from rarefeat.studies.two_layer.config import Setting
 from rarefeat.studies.two_layer.measure import measure_two_layer
-from rarefeat.studies.two_layer.paper_values import PRINTED
-from rarefeat.workflow.project import load
+from rarefeat.studies.two_layer.printed import PRINTED
 
 RATES = {"network_head": 0.3, "network_first": 0.003, "head": 3.0, "momentum": 0.95, "ntk": 2.0}
 BASE = {"n": 600, "n_test": 300, "m": 20, "T": 30, "batch": 50, "rates": RATES}
@@ -112,7 +111,7 @@ def test_the_other_figures_have_points_in_every_panel(tables, draw: str):
 def test_printed_numbers_stand_beside_their_means():
     rows = pd.DataFrame(PRINTED).assign(step=600)
     rows = pd.concat([rows.assign(seed=seed, value=0.5 + seed / 10) for seed in (0, 1)])
-    found = compare.two_layer_summary({"two_layer": rows})
+    found = printed.two_layer_summary({"two_layer": rows})
     assert found["printed"].notna().sum() == sum(not math.isnan(p.printed) for p in PRINTED)
     assert found["mean"].to_numpy() == pytest.approx(0.55)
     ntk = found.query("setting == 'parity' and arm == 'ntk' and quantity == 'test_accuracy'")
@@ -124,23 +123,3 @@ def test_printed_numbers_stand_beside_their_means():
     figure = figures.printed_beside_measured({"two_layer_summary": found})
     drawn = sum(len(bars.lines[0].get_xdata()) for bars in figure.axes[0].containers)
     assert drawn == found[found["quantity"] == "test_accuracy"]["printed"].notna().sum()
-
-
-def test_closed_forms_stand_beside_the_printed_cosines():
-    found = compare.two_layer_closed_forms(load().sections["two_layer"])
-    keys = ["table", "row", "printed"]
-    forms = found.pivot(index=keys, columns="quantity", values="value").reset_index("printed")
-    initial = forms.dropna(subset="closed_form")
-    # Table A.4's are those of d = 100, although its text has d = 500.
-    imbalanced, others = initial.loc["A.4"], initial.drop("A.4")
-    assert (imbalanced["printed"] - imbalanced["closed_form_at_100"]).abs().max() < 0.02
-    assert (imbalanced["printed"] / imbalanced["closed_form"]).min() > 2
-    assert (others["printed"] / others["closed_form"]).between(0.8, 1.4).all()
-    one_step = forms.dropna(subset="residue")
-    by_dimension = one_step.loc[["A.1", "A.3"], "residue"]
-    assert by_dimension.max() / by_dimension.min() < 1.3
-    assert (one_step["erased"].dropna() > 0.98).all()
-    # At d = 100 the rows of Table A.4 have about the residue of the others.
-    at_100 = one_step.loc[("A.3", "d = 100"), "residue"]
-    assert (one_step.loc["A.4", "residue_at_100"] / at_100).between(0.8, 1.4).all()
-    assert (one_step.loc["A.4", "residue"] / at_100).max() < 0.6

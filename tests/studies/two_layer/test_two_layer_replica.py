@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from rarefeat.errors import RarefeatError
-from rarefeat.studies.two_layer import rates
+from rarefeat.studies.two_layer import printed
 from rarefeat.studies.two_layer.config import Procedure, Setting
 from rarefeat.studies.two_layer.measure import Replica, train_replica
-from rarefeat.studies.two_layer.paper_values import PRINTED
+from rarefeat.studies.two_layer.printed import PRINTED
 
 RATES = {"network_head": 0.3, "network_first": 0.003, "head": 10.0, "momentum": 0.95, "ntk": 4.0}
 PROBLEM = {"labels": "parity", "d": 40, "D": 20, "k": 3, "negatives": 0.5}
@@ -126,7 +126,7 @@ def test_the_printed_tables_are_whole():
 
 def test_rates_are_measured_on_draws_of_their_own():
     grid = {"network_head": [0.3], "network_first": [0.003], "ntk": [0.01, 4.0], "head": [10.0]}
-    table = pd.DataFrame(rates.search_rates({"setting": "small"}, [0, 1], small(), grid))
+    table = pd.DataFrame(printed.search_rates({"setting": "small"}, [0, 1], small(), grid))
     assert len(table) == 2 * (1 + 2 + 1)
     theirs = table[table.ntk == 4.0].sort_values("seed").held_out_accuracy.to_list()
     ntk = [of(run(small(arms=[ARMS[3]]), seed), "test_accuracy")["ntk"] for seed in (0, 1)]
@@ -139,7 +139,7 @@ def test_the_smallest_rates_near_the_best_are_chosen():
     rows += [("network", None, 0.1, 0.1, 0.6), ("network", None, 0.1, 0.2, 0.7)]
     columns = ["learner", "head", "network_head", "network_first", "held_out_over_steps"]
     table = pd.DataFrame(rows, columns=columns).assign(setting="small")
-    found = rates.two_layer_rates({"two_layer_search": table}, {"small": small().rates})
+    found = printed.two_layer_rates({"two_layer_search": table}, {"small": small().rates})
     assert found.to_numpy().tolist() == [
         ["small", "head", 10.0, 3.0],
         ["small", "network_first", 0.003, 0.2],

@@ -78,10 +78,7 @@ class Augmentation(Section):
         return self.studies[self.supervised.study]
 
     def like_supervised(self, name: str) -> bool:
-        """Return whether a study has the dictionary, the samples and the seeds of these encoders.
-
-        Without them it cannot be compared with these.
-        """
+        """Return whether a study can be compared with them: same dictionary, samples and seeds."""
         study, other = self.studies[name], self.supervised_study
         same = ("d", "d1", "C", "minority")
         return (

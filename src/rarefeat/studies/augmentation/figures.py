@@ -1,4 +1,7 @@
-"""Figures of neurons along the dial of augmentations, under a rare feature, and of image views."""
+"""Figures of neurons along the dial of augmentations, and of image views.
+
+Tables hold replicas, or the published means.
+"""
 
 from collections.abc import Mapping
 
@@ -70,10 +73,7 @@ def names_in_table(names: tuple[str, ...], table: pd.DataFrame) -> list[str]:
 
 
 def augmentation_dial(tables: Tables) -> Figure:
-    """Plot features with a neuron of their own, and the error of a head, by kind of pair.
-
-    The table is `augmentation`, or the published means.
-    """
+    """Plot features with a neuron of their own, and the error of a head, by kind of pair."""
     (table,) = tables.values()
     rows = augmentation(table) if "seed" in table else table
     biased = names_in_table(DIAL, rows)
@@ -142,10 +142,7 @@ def augmentation_representations(tables: Tables) -> Figure:
 
 
 def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
-    """Plot what the features of images keep and forget, by kind of views and before training.
-
-    The table is `augmentation_images`, or the published means.
-    """
+    """Plot what features of images keep and forget, by kind of views and before training."""
     (table,) = tables.values()
     names = name_views(kinds)
     # Before training the kinds are one network.

@@ -113,17 +113,10 @@ def course_metrics(
 
 
 def gradient_fractions(
-    weights: Float[Tensor, "m p"],
-    dictionary: Float[Tensor, "p d"],
-    x: Float[Tensor, "n p"],
-    y: Float[Tensor, "n p"],
-    p: float,
-    sigma: float,
-) -> dict[str, float]:
-    """Compute P3: E[h_i(y) <grad h_i(x), v>] at b = 0 over <w_i, v>.
-
-    Sums are over neurons and directions, so that no small <w_i, v> divides.
-    """
+    weights: Float[Tensor, "m p"], dictionary: Float[Tensor, "p d"], x: Float[Tensor, "n p"],
+    y: Float[Tensor, "n p"], p: float, sigma: float,
+) -> dict[str, float]:  # fmt: skip
+    """Compute P3: E[h_i(y) <grad h_i(x), v>] over <w_i, v> at b = 0, each summed over i and v."""
     weights, M = weights.double(), dictionary.double()
     pulled = weights @ (y.double().mT @ x.double() / len(x))
     inside, wanted = pulled @ M, weights @ M
@@ -177,23 +170,13 @@ def separation(f: Float[Tensor, "n m"], feature: Int[Tensor, " n"]) -> float:
     return ((counts * (means - f.mean(0)).square()).sum() / total).item() if total > 0 else math.nan
 
 
-def principal_components(f: Float[Tensor, "n m"]) -> Float[Tensor, "n 2"]:
-    """Compute the first two components of f(x) over their standard deviations; 0 without one."""
-    centred = (f - f.mean(0)).double()
-    U, S, _ = torch.linalg.svd(centred, full_matrices=False)
-    return U[:, :2] * math.sqrt(len(f)) * (S[:2] > 1e-12)
-
-
 def head_metrics(
     features: Float[Tensor, "n m"],
     values: Float[Tensor, " n"],
     test: Float[Tensor, "tests m"],
     test_values: Float[Tensor, " tests"],
 ) -> dict[str, float]:
-    """Fit a ridge head for <w*, z>, by leave-one-out, and a logistic one for its sign; test them.
-
-    The classification leaves out samples without a sign.
-    """
+    """Fit a ridge head for <w*, z> and a logistic one for its sign, and test both."""
     x, queries = standardise(features, test)
     ridge = RidgeCV(alphas=np.logspace(-2, 5, 15)).fit(x.numpy(), values.numpy())
     residual = test_values.numpy() - ridge.predict(queries.numpy())

@@ -14,8 +14,8 @@ from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.evaluation import knn_predict, logistic_probe, predict, standardise
 from rarefeat.images.network import ImageEncoder, batches_of, calibrate, extract, make_encoder
 from rarefeat.model.randomness import generator
+from rarefeat.studies.augmentation import OF_IMAGES
 from rarefeat.studies.augmentation.metrics import separation
-from rarefeat.studies.augmentation.tables import OF_IMAGES
 from rarefeat.workflow.config.images import Augmentation, ImageStudy
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.run.job import Job
@@ -38,10 +38,7 @@ Images = UInt8[Tensor, "N 3 H W"]
 
 @torch.no_grad()
 def firing_rates(encoder: ImageEncoder, images: Images) -> dict[str, Float[Tensor, " channels"]]:
-    """Compute the share of images and places at which each channel is above 0, by layer.
-
-    Layers are the stem and every block, under the running statistics.
-    """
+    """Compute, by layer, the share of images and places at which each channel is above 0."""
     counts: dict[str, Tensor] = {}
     places: dict[str, int] = {}
 
@@ -66,10 +63,7 @@ def firing_rates(encoder: ImageEncoder, images: Images) -> dict[str, Float[Tenso
 def invariance(
     encoder: ImageEncoder, images: Images, augment: nn.Module, study: str, seed: int
 ) -> float:
-    """Compute the mean cosine of the features of an image and of its augmented self.
-
-    Both are less the mean feature of all images.
-    """
+    """Compute the mean cosine of centred features of an image and of its augmented self."""
     changed = (two_views(augment, images, study, seed, 0)[0] * 255).round().to(torch.uint8)
     before, after = (extract(encoder, version)[0] for version in (images, changed))
     centre = before.mean(0)
@@ -92,13 +86,9 @@ def embed_in_plane(
 
 
 def measure(
-    study: ImageStudy,
-    draws: str,
-    images: dict[str, Tensor],
-    pools: dict[int, Int[Tensor, " pool"]],
-    encoders: dict[int, ImageEncoder],
-    embedded: int,
-) -> dict[str, pd.DataFrame]:
+    study: ImageStudy, draws: str, images: dict[str, Tensor],
+    pools: dict[int, Int[Tensor, " pool"]], encoders: dict[int, ImageEncoder], embedded: int,
+) -> dict[str, pd.DataFrame]:  # fmt: skip
     """Return the tables of one kind of views: of networks trained, and before their training."""
     test, labels = images["test"], images["test_labels"]
     classes = int(images["train_labels"].max()) + 1
@@ -161,6 +151,6 @@ def measure_image_views(
             encoder.load_state_dict(dict(zip(state, weights, strict=True)))
     tables = measure(study, study.draws, images, pools, encoders, embedded)
     return {
-        kind.name: validate_sorted(kind, tables[kind.name].assign(study=job.study))
+        kind.name: validate_sorted(kind.schema, tables[kind.name].assign(study=job.study))
         for kind in OF_IMAGES
     }

@@ -1,9 +1,9 @@
 """Late learning: is a rare feature that is not learned at once learned later, and why?
 
 Every point of a grid, or of drawn regimes, is trained densely until it has learned the feature
-(measure.py, on the pairs of draws.py, with what push.py does to a step). A row has when that was,
-and the growth terms at the step `looked` (growth.py). learning_times.py has the tables of outcomes;
-theorem.py the quantities of docs/method/fate.md.
+(measure.py, on the pairs of draws.py, with what growth.py does to a step). A row has when that was,
+and the growth terms at the step `looked` (growth.py). learning_times.py has the tables of outcomes,
+and the quantities of docs/method/fate.md.
 """
 
 import itertools
@@ -12,7 +12,16 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column, grid_section
+from rarefeat.studies.experiment import (
+    SEED,
+    SHARE,
+    SIZE,
+    TableColumns,
+    column,
+    grid_section,
+    meanings,
+    text,
+)
 from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.model import Data, Training, Views
 from rarefeat.workflow.config.names import Name
@@ -60,9 +69,7 @@ PUSHES = {
 POSITIVE = {"ge": 1}
 AXES = {
     "latents": column(
-        f"how training pairs are drawn: {'; '.join(map(': '.join, WAYS.items()))}",
-        unit="",
-        kind=Literal[*WAYS],
+        f"how training pairs are drawn: {meanings(WAYS)}", unit="", kind=Literal[*WAYS]
     ),
     "N": column("training pairs; 0 for fresh pairs at every step", SIZE, "pairs", kind=int),
     "sigma": column("standard deviation of the noise", SIZE),
@@ -77,9 +84,7 @@ TRAINED_TOGETHER = ("share", "lambda")
 class Push(Section):
     """A change of the growth of the rare feature, the same at every step from stage 2 on."""
 
-    by: Literal[*PUSHES] = Field(
-        description="; ".join(f"{name}: {meaning}" for name, meaning in PUSHES.items())
-    )
+    by: Literal[*PUSHES] = Field(description=meanings(PUSHES))
     size: float = Field(
         default=0.0,
         ge=0,
@@ -90,10 +95,7 @@ class Push(Section):
 
 
 class LearningStudy(grid_section(AXES), SeedSettings):
-    """Dense trainings at every point of a grid.
-
-    The simulator is `reduced` and the bias rule `follow`.
-    """
+    """Dense trainings at every point of a grid, by simulator `reduced` and bias rule `follow`."""
 
     data: Data
     training: Training
@@ -175,8 +177,8 @@ rate = partial(maybe, unit="1 / (eta steps)")
 when = partial(maybe, unit="steps")
 step = partial(column, bounds=POSITIVE, unit="steps", kind=int)
 replicas = partial(column, unit="replicas", kind=int)
-CELL = AXES | {"latents": column("how training pairs are drawn", unit="", kind=str)}
-KEYS = {"study": column("entry of fate.studies", unit="", kind=str), **CELL}
+CELL = AXES | {"latents": text("how training pairs are drawn")}
+KEYS = {"study": text("entry of fate.studies"), **CELL}
 LEARNED_AT = when("evaluation from which on some |cos| to the rare feature is >= 0.5; null: never")
 GROWTH = {
     "leak": rate("mean of the leak A_i over neurons, weighted by the squares of <w_i, M_rare>"),

@@ -15,10 +15,9 @@ COUNTED_STEPS = 500, 2000, 8000, 32_000
 def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
     """Compare ways of drawing, and removals of pairs, by who learns and when.
 
-    A row for each way and number of pairs: counts with the exact interval of the share, medians at
-    `looked`, and paired differences of the share from pairs as drawn (`reuse_`), from fresh pairs
-    (`fresh_`), and of a removal from as many random pairs (`random_`), with that of log2 of the
-    step of learning (`delay_`; who never learns counts as T). The tables are those of the studies.
+    Paired differences are from pairs as drawn (`reuse`), from fresh ones (`fresh`), and of a
+    removal from as many random pairs (`random`), with that of log2 of the step of learning
+    (`delay`).
     """
     cells, rows = dict(iter(pd.concat(tables).groupby(["latents", "N"]))), []
     for (latents, N), cell in cells.items():
@@ -54,11 +53,7 @@ def interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
 
 
 def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
-    """Select the steps from 100 on that draw the stairs of each point.
-
-    They are the steps at which another replica has learned, each with the step before it, the
-    first step and the last.
-    """
+    """Select from step 100 on those around a change of counts, the first and the last step."""
     shares = shares[shares["step"] >= 100]
     points = shares.groupby(["study", *AXES])[["learned", "pure"]]
     rises = (points.diff().fillna(1) > 0).any(axis=1)
@@ -67,10 +62,7 @@ def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_longer(table: pd.DataFrame) -> pd.DataFrame:
-    """Count the replicas that have learned by COUNTED_STEPS, at each point.
-
-    `cosine_without` is the median cosine of the others.
-    """
+    """Count who has learned by COUNTED_STEPS at each point, with the others' median cosine."""
     rows = []
     for point, group in points_of(table):
         times = group["learned_at"]

@@ -10,8 +10,7 @@ from matplotlib.ticker import NullFormatter, PercentFormatter
 from rarefeat.figures.labels import EPS, STEP, n_of
 from rarefeat.figures.panels import label_ends, panels, plot_lines, plot_points
 from rarefeat.figures.style import GREY, RARE, SeriesStyle, assign_styles, sequential_styles
-from rarefeat.studies.fate.learning_times import share_interval
-from rarefeat.studies.fate.theorem import largest_normal, share_learned
+from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
 PAIRS = 8192
 """Number of training pairs of the controls."""

@@ -6,7 +6,11 @@ the mean over anchors of sum_r gate z_rare, times that sum of the positive minus
 negatives by their softmax weights. The kick k_i is the change without the feature in any weight.
 The same gradient makes the norm grow by eta g_i. The cosine therefore grows where A_i > g_i,
 whatever the decay is, which takes the same share of both (docs/method/fate.md).
-Axes: P passes over the sample, n pairs, m neurons.
+
+From stage 2 on a push adds to k_i, or to A_i, what no pair brings; or it takes the k_i of each
+batch out: the gradient of x_i is odd in all x_i together but for k_i, which is even.
+Axes: P passes over the sample, n pairs, m neurons, R replicas, p coordinates of a weight, of which
+the first d are the features, the rare one last. Random stream of a seed: push.
 """
 
 import math
@@ -16,18 +20,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rarefeat.studies.fate.draws import Sample
-from rarefeat.training.step import ForwardOutput, Kernel, TrainState
+from rarefeat.studies.fate import Push
+from rarefeat.studies.fate.draws import CellSettings, Sample
+from rarefeat.training.loop import View
+from rarefeat.training.step import ForwardOutput, Kernel, StepConfig, TrainState
 
 TOPS = (5, 15)
 """Numbers of pairs whose part in the leak of a neuron is told."""
 
 
 def gate(d: int, share: float) -> float:
-    """Return the bias over the norm of a neuron, for a bias scale.
-
-    It is the cosine to a feature above which a sample of that feature alone opens the gate.
-    """
+    """Return the bias over the norm, which is the cosine above which a feature alone opens it."""
     return share * math.sqrt(2 * math.log(d) / d)
 
 
@@ -155,3 +158,61 @@ def measure_growth(
         own_growth=growths.mean(0) / norm.square(),
         pairs=pairs / (n_passes * n_batches),
     )
+
+
+def draw_push(settings: CellSettings, rng: torch.Generator) -> Float[Tensor, "m d"]:
+    """Draw the numbers of a push; each kind uses those that it needs."""
+    return torch.randn(settings.training.m, settings.data.d, generator=rng)
+
+
+def added_growth(
+    push: Push,
+    numbers: Float[Tensor, "R m d"],
+    weights: Float[Tensor, "R m p"],
+    gates: Float[Tensor, "R 1"],
+) -> Float[Tensor, "R m d"]:
+    """Compute what a push adds to each feature's projection, per unit of eta."""
+    size = push.size * weights.norm(dim=-1)
+    if push.by == "direction":
+        return size[..., None] * numbers
+    own = numbers[..., -1]
+    if push.by == "feature":
+        features = weights[..., : numbers.shape[-1] - 1]
+        largest = features.abs().argmax(-1, keepdim=True)
+        of_feature = numbers[:, :1, :-1].expand_as(features).gather(-1, largest)
+        own = (of_feature * features.gather(-1, largest).sign())[..., 0]
+    elif push.by == "leak":
+        cosines = weights[..., numbers.shape[-1] - 1] / weights.norm(dim=-1)
+        own = own * torch.where(cosines.abs() < gates, cosines, 0.0)
+    return torch.nn.functional.pad((size * own)[..., None], (numbers.shape[-1] - 1, 0))
+
+
+def kick_of_batch(
+    kernel: Kernel, view: View, config: StepConfig, rare: int
+) -> Float[Tensor, "R m"]:
+    """Compute k_i of a batch: the mean of its change of x_i and of that in mirrored neurons."""
+    state, tokens = view.state, view.tokens
+    mirrored = state.weights.clone()
+    mirrored[..., rare] *= -1
+    total = torch.zeros_like(state.bias)
+    for dense in (view.dense, kernel.forward(tokens, state._replace(weights=mirrored))):
+        c = kernel.loss_gradient(dense, dense, state.bias, config).coefficients
+        total -= (c * tokens[:, : config.K, :, rare, None]).sum((1, 2)) / 2
+    return total
+
+
+def pushed(
+    push: Push, kernel: Kernel, view: View, config: StepConfig,
+    numbers: Float[Tensor, "R m d"], gates: Float[Tensor, "R 1"],
+) -> Float[Tensor, "R m d"]:  # fmt: skip
+    """Compute the change of each feature's projection at a step; 0 in stage 1 and from `until`."""
+    if push.by == "none":
+        d = numbers.shape[-1]
+        kicks = kick_of_batch(kernel, view, config, d - 1)
+        change = torch.nn.functional.pad(-kicks[..., None], (d - 1, 0))
+    else:
+        change = added_growth(push, numbers, view.state.weights, gates)
+    acts = view.state.T1 >= 0
+    if push.until is not None and view.context.step >= push.until:
+        acts = torch.zeros_like(acts)
+    return config.eta * change * acts[:, None, None]

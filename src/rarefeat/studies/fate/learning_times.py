@@ -1,7 +1,13 @@
-"""Tables of outcomes of late learning."""
+"""Tables of outcomes of late learning, and quantities of its theorem.
+
+Below its gate beta the cosine of neuron i obeys x' = eta ((A_i - g) x + k_i). A push k_i beyond the
+threshold carries it through the gate, on either side; in a sample of N pairs k_i has the variance
+v / N, so that reuse lets the feature in below a critical N (docs/method/fate.md, with its proof).
+"""
 
 import math
 from collections.abc import Iterator, Mapping
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -11,11 +17,13 @@ from rarefeat.claims.verdict import BINARY, confidence_bounds
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.studies.fate import AGAIN, AXES, GROWTH, OPENED, PUSH, LearningStudy
 from rarefeat.studies.fate.growth import gate
-from rarefeat.studies.fate.theorem import critical_sample, largest_normal, threshold
 
 Tables = Mapping[str, pd.DataFrame]
 SETTING = ["sigma", "share", "lambda", "eps_min"]
 """Axes of a point but for its training pairs."""
+
+
+Numbers = np.ndarray | float
 
 
 def fate_points(tables: Tables, courses: dict[str, LearningStudy]) -> pd.DataFrame:
@@ -117,3 +125,29 @@ def learned_counts(learned: pd.Series) -> dict[str, float]:
 def share_interval(ones: int, n: int) -> tuple[float, float]:
     """Return the exact 95 % interval of a fraction (Clopper & Pearson 1934)."""
     return confidence_bounds(Estimate(ones / n, 0.0, dof=n, n=n), 0.025, BINARY)
+
+
+def threshold(rate: Numbers, gate: Numbers) -> Numbers:
+    """Compute the push beyond which |x| reaches the gate beta: -beta rate, and 0 if rate > 0."""
+    return gate * np.maximum(-rate, 0)
+
+
+def share_learned(size: Numbers, limit: Numbers, m: int) -> Numbers:
+    """Compute the probability that the largest of m |k_i|, normal of a size, exceeds a limit."""
+    inside = np.vectorize(lambda t: 2 * NormalDist().cdf(t) - 1)
+    with np.errstate(divide="ignore"):
+        return 1 - inside(np.divide(limit, size)) ** m
+
+
+def largest_normal(m: int) -> float:
+    """Compute the median of the largest of m absolute values of standard normal numbers."""
+    return NormalDist().inv_cdf((1 + 0.5 ** (1 / m)) / 2)
+
+
+def critical_sample(variance: Numbers, limit: Numbers, largest: Numbers) -> Numbers:
+    """Compute the N below which, of runs with N pairs, more than half have such a push.
+
+    `variance` is N times that of a neuron's push by N pairs, `largest` that of `largest_normal`.
+    """
+    with np.errstate(divide="ignore"):
+        return variance * np.divide(largest, limit) ** 2

@@ -1,7 +1,7 @@
 """The stage: dense training of many replicas until each has learned the rare feature, a row each.
 
-A step is that of the loop (training/loop.py) on the pairs of draws.py, and what push.py does to it;
-no neuron is pruned. Replicas end one by one, so that the loop itself is here.
+A step is that of the loop (training/loop.py) on the pairs of draws.py, and what growth.py does to
+it; no neuron is pruned. Replicas end one by one, so that the loop itself is here.
 Random streams: those of `Sample`; looked, the growth terms; removal; push; answers, the openings.
 Axes: R replicas that are still trained, m neurons.
 """
@@ -31,8 +31,14 @@ from rarefeat.studies.fate.draws import (
     holds_rare,
     remove_rare,
 )
-from rarefeat.studies.fate.growth import NeuronGrowth, compare_growth, gate, measure_growth
-from rarefeat.studies.fate.push import draw_push, pushed
+from rarefeat.studies.fate.growth import (
+    NeuronGrowth,
+    compare_growth,
+    draw_push,
+    gate,
+    measure_growth,
+    pushed,
+)
 from rarefeat.training.loop import DENSE, Batch, Change, Group, View, look, take_step
 from rarefeat.training.step import (
     Kernel,
@@ -108,10 +114,7 @@ class Replica:
         self, step: int, simulator: ReducedSimulator, state: TrainState,
         cosines: Float[Tensor, "m d"],
     ) -> dict[str, float]:  # fmt: skip
-        """Return its row, from its last state and its cosines to the features, the rare one last.
-
-        The gate is that of the neuron that is nearest to the rare feature.
-        """
+        """Return its row; openings are those of the neuron nearest to the rare feature."""
         neuron = int(cosines[:, -1].argmax())
         return {
             "seed": self.sample.seed,
@@ -136,12 +139,9 @@ class Trainings:
     n_minority, uniforms, query_key = 1, None, None
 
     def __init__(
-        self,
-        settings: CellSettings,
-        regimes: Sequence[Regime],
-        seeds: Sequence[int],
+        self, settings: CellSettings, regimes: Sequence[Regime], seeds: Sequence[int],
         push: Push | None,
-    ):
+    ):  # fmt: skip
         self.settings, self.push, training = settings, push, settings.training
         samples = [Sample(settings, seed) for seed in seeds]
         self.keep([Replica(sample, regime) for regime in regimes for sample in samples])

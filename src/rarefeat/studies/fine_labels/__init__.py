@@ -2,7 +2,7 @@
 
 Networks on hierarchical samples with coarse, fine and other labels (two simulators), contrastive
 encoders on the same samples, and networks on images that are pretrained with labels of different
-granularity. The config's sections are here, in config.py and in granularity/config.py; columns and
+granularity. The config's sections are here, in config.py and in granularity.py; columns and
 means in tables.py. Definitions, equations and sections are those of hong_fine_grained_labels.
 """
 
@@ -26,16 +26,11 @@ from rarefeat.studies.fine_labels.config import (
     Size,
     fine,
 )
-from rarefeat.studies.fine_labels.granularity.config import (
-    Digits,
-    Granularity,
-    Photographs,
-    Replicas,
-)
+from rarefeat.studies.fine_labels.granularity import Digits, Granularity, Photographs
 from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.names import Name, merge_unique
 from rarefeat.workflow.config.section import Distinct, Section
-from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.seeds import Replicas, SeedsPerBlock, seed_blocks
 from rarefeat.workflow.study_kind import (
     IMAGE_DATA,
     ClaimInputs,
@@ -70,18 +65,11 @@ class Crossing(Section):
 
     seeds: int = Field(ge=1, description="replicas")
     seeds_per_block: SeedsPerBlock = Field(description="replicas of one job, one after the other")
-    arms: dict[Pair, Annotated[list[CrossingArm], Field(min_length=1)]] = Field(
+    arms: dict[Pair, Annotated[Distinct[CrossingArm], Field(min_length=1)]] = Field(
         min_length=1,
         description="arms by positive pair: views of a sample, samples of a subclass or superclass",
     )
     training: ContrastiveSettings
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        for pair, arms in self.arms.items():
-            if len({arm.label for arm in arms}) < len(arms):
-                raise ValueError(f"arms.{pair}: arms must be distinct")
-        return self
 
 
 class FineLabels(Replicas):
@@ -223,41 +211,38 @@ class ContrastiveStudy(SectionStudy):
         return super().settings(cell) | found
 
 
-STAGES, SWEEPS = "studies.fine_labels", "studies.fine_labels.granularity"
+STAGES = "studies.fine_labels"
 TRAIN = Stage(f"{STAGES}.networks:train_detectors", NetworkStudy, ("detectors.safetensors",))
 MEASURE = Stage(
     f"{STAGES}.networks:measure_detectors",
     NetworkStudy,
-    ("errors.parquet", "trajectories.parquet", "heads.parquet"),
+    ("errors.parquet", "heads.parquet"),
     (TRAIN,),
 )
 COMPARE = Stage(
-    f"{STAGES}.simulator_comparison:compare_simulators",
-    SimulatorComparison,
-    ("simulators.parquet",),
+    f"{STAGES}.networks:compare_simulators", SimulatorComparison, ("simulators.parquet",)
 )
 CROSS = Stage(
     f"{STAGES}.contrastive_encoder:train_contrastive",
     ContrastiveStudy,
     ("crossing.parquet", "crossing_heads.parquet"),
 )
-SWEEP_DIGITS = Stage(f"{SWEEPS}.digits:sweep_digits", Digits, ("sweeps.parquet",))
+SWEEP_DIGITS = Stage(f"{STAGES}.digits:sweep_digits", Digits, ("sweeps.parquet",))
 REPRESENT = Stage(
-    f"{SWEEPS}.photographs:represent_photographs",
+    f"{STAGES}.photographs:represent_photographs",
     Photographs,
     ("features.safetensors",),
     (IMAGE_DATA,),
     axes=(),
 )
 SWEEP_PHOTOGRAPHS = Stage(
-    f"{SWEEPS}.photographs:sweep_photographs",
+    f"{STAGES}.photographs:sweep_photographs",
     Photographs,
     ("sweeps.parquet",),
     (IMAGE_DATA, REPRESENT),
 )
 COLLECTED = {
     "errors": (SCALAR, MEASURE),
-    "trajectories": (SCALAR, MEASURE),
     "heads": (SCALAR, MEASURE),
     "simulators": (DIRECT, COMPARE),
     "crossing": (CROSSING, CROSS),

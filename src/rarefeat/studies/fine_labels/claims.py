@@ -118,10 +118,7 @@ def simulator_measurements(simulators: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def sweep_measurements(errors: pd.DataFrame, study: str) -> Iterator[Measurement]:
-    """Measure a granularity sweep on images, at every coarse task and kind of labels.
-
-    Values are differences of errors over the mean error of the baseline.
-    """
+    """Measure a sweep by task and labels, in units of the mean error of the baseline."""
     tuned = errors[errors["readout"] == "finetuned"]
     last = tuned["epoch"].max()
     for task, rows in tuned.groupby("superclass"):

@@ -188,11 +188,7 @@ def composition(
 
 
 def cosine_to_kind(embedding: Float[Tensor, "S n m"], k: int) -> dict[str, Float[Tensor, " S"]]:
-    """Compute mean cosines of centred embeddings, within and across classes.
-
-    Fine labels separate samples within a subclass from those across subclasses, coarse labels those
-    of a superclass from those across superclasses.
-    """
+    """Compute mean cosines of centred embeddings within a subclass, a superclass, and across."""
     n = embedding.shape[1]
     unit = torch.nn.functional.normalize(embedding - embedding.mean(1, keepdim=True), dim=-1)
     cosine = unit @ unit.mT

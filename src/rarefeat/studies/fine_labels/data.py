@@ -112,10 +112,7 @@ SAMPLERS = {"easy": draw_easy, "hard": draw_hard}
 def add_noise(
     data: EasyData, patches: Patches, generators: Generators, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "S n P d"]:
-    """Return samples X with the noise of their patches, for the dictionary v_i = e_i.
-
-    Another dictionary would rotate patches and Gaussian initial weights in the same way.
-    """
+    """Return samples X with the noise of their patches, for the dictionary v_i = e_i."""
     _, n, P = patches.feature.shape
     x = data.sigma_zeta * draw(torch.randn, generators, n, P, data.d).to(dtype)
     if patches.loud is not None:

@@ -85,8 +85,7 @@ def initialise(
 def can_activate(network: Network, data: EasyData) -> Bool[Tensor, " r"]:
     """Return whether some patch can activate each neuron; the others never change.
 
-    Feature patches have amplitudes up to sqrt(1 + iota). Of the noise along w, eight standard
-    deviations are allowed for; one patch and neuron in 10^15 exceeds them.
+    Of the noise along w, eight standard deviations are allowed for; one in 10^15 exceeds them.
     """
     largest = math.sqrt(1 + data.iota) * network.weights[:, : data.features].amax(-1)
     return largest + 8 * data.sigma_zeta * network.weights.norm(dim=-1) > -network.bias
@@ -104,13 +103,9 @@ def scores(network: Network, activations: Float[Tensor, "n P r"]) -> Float[Tenso
 
 
 def step(
-    network: Network,
-    learner: Learner,
-    x: Float[Tensor, "N P d"],
-    classes: Int[Tensor, " N"],
-    noise: Bool[Tensor, "N P"],
-    tune: Int[Tensor, " G"] | None = None,
-) -> tuple[Network, StepDiagnostics]:
+    network: Network, learner: Learner, x: Float[Tensor, "N P d"], classes: Int[Tensor, " N"],
+    noise: Bool[Tensor, "N P"], tune: Int[Tensor, " G"] | None = None,
+) -> tuple[Network, StepDiagnostics]:  # fmt: skip
     """Take one step, eq. (16) and (18); of fine-tuning with the superclasses `tune`."""
     N, P = x.shape[:2]
     outputs = activations(network, x)
@@ -125,12 +120,9 @@ def step(
 
 
 def train(
-    network: Network,
-    data: EasyData,
-    learner: Learner,
-    batches: Iterable[tuple[Tensor, Tensor, Tensor]],
-    tune: Int[Tensor, " G"] | None = None,
-) -> tuple[Network, StepDiagnostics]:
+    network: Network, data: EasyData, learner: Learner,
+    batches: Iterable[tuple[Tensor, Tensor, Tensor]], tune: Int[Tensor, " G"] | None = None,
+) -> tuple[Network, StepDiagnostics]:  # fmt: skip
     """Train on batches of samples, with the neurons that can be active in the products alone."""
     rows = []
     for t, (x, classes, noise) in enumerate(batches):

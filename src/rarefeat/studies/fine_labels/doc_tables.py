@@ -117,11 +117,7 @@ def nearest_paper_row(kind: str, granularity: float) -> tuple[int, float, float]
 
 
 def direction(row: Any) -> str:
-    """Return whether a difference has the sign of the printed one, in words.
-
-    Printed differences within their own spread are not compared; a difference whose interval
-    contains 0 is not shown.
-    """
+    """Return, in words, whether a difference has the sign of a printed one beyond its spread."""
     if abs(row.printed) <= row.printed_sd:
         return "not compared"
     if row.paired_ci_low <= 0 <= row.paired_ci_high:

@@ -13,13 +13,7 @@ from rarefeat.model.linear_probe import ridge_heads, sign_error
 from rarefeat.model.randomness import draw
 from rarefeat.studies.fine_labels import theory
 from rarefeat.studies.fine_labels.config import EasyData, HierarchicalData
-from rarefeat.studies.fine_labels.data import (
-    Generators,
-    Patches,
-    normal,
-    subclasses,
-    superclass_of,
-)
+from rarefeat.studies.fine_labels.data import Generators, Patches, normal, subclasses, superclass_of
 from rarefeat.studies.fine_labels.direct_simulator import strongest
 from rarefeat.studies.fine_labels.scalar_simulator import DetectorState
 
@@ -148,10 +142,7 @@ def probe_errors(
 
 
 def patch_sums(data: EasyData, patches: Patches, generators: Generators) -> Float[Tensor, "S n d"]:
-    """Draw sum_p x_p, the input of a linear model on patches.
-
-    The noise of P patches is drawn as one Gaussian, which has the distribution of their sum.
-    """
+    """Draw sum_p x_p, the input of a linear model; the noise of P patches is one Gaussian."""
     _, n, P = patches.feature.shape
     sums = data.sigma_zeta * P**0.5 * draw(normal, generators, n, data.d)
     return sums.scatter_add_(-1, patches.feature, patches.amplitude)

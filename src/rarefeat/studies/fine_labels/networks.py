@@ -1,10 +1,14 @@
 """Networks of one k and one kind of labels: trained by the scalar simulator, then measured.
 
+Beside them both simulators from the same initial weights on the same samples: errors and
+invariances of the direct one, and differences to the scalar one.
 Purposes of the random streams, in the namespace `data.DRAWS`: detectors LABEL, batches, labels
-LABEL, fine-tuning; easy tests, hard tests, easy probe, hard probe; and on noisy samples linear
-train, linear test, each also with noise, network in noise, noise on patches.
+LABEL, fine-tuning; easy tests, hard tests, easy probe, hard probe; on noisy samples linear train,
+linear test, each also with noise, network in noise, noise on patches; and of the comparison weights
+LABEL, patch noise, easy test noise, hard test noise.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -13,7 +17,7 @@ from torch import Tensor
 
 from rarefeat.model.linear_probe import ridge_heads, sign_error
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.studies.fine_labels import scalar_simulator
+from rarefeat.studies.fine_labels import direct_simulator, scalar_simulator
 from rarefeat.studies.fine_labels.config import (
     COARSE,
     Detectors,
@@ -27,6 +31,8 @@ from rarefeat.studies.fine_labels.config import (
 )
 from rarefeat.studies.fine_labels.data import (
     SAMPLERS,
+    Patches,
+    add_noise,
     batches,
     draw_easy,
     own_features,
@@ -51,10 +57,13 @@ from rarefeat.studies.fine_labels.metrics import (
 )
 from rarefeat.studies.fine_labels.scalar_simulator import DetectorHistory, DetectorState
 from rarefeat.studies.fine_labels.theory import distraction
+from rarefeat.workflow.run.cli_helpers import progress
 from rarefeat.workflow.run.job_inputs import CellFile, JobInputs
 
 CHANGES = ("displacement", "decrement")
 """Tensors of a state that training changes."""
+CHUNK = 200
+"""Samples that the direct simulator processes at once."""
 
 
 class TrainedReplicas(NamedTuple):
@@ -205,20 +214,6 @@ def growth(replicas: TrainedReplicas) -> dict[str, Float[Tensor, " S"]]:
     }
 
 
-def trajectory_rows(replicas: TrainedReplicas) -> list[dict]:
-    """Return mean displacement and bias decrement, loss and largest response by step and seed."""
-    history = replicas.history
-    columns = {"loss": history.loss, "response": history.response}
-    for name in CHANGES:
-        common, subclass = on_diagonal(getattr(history, name), replicas.features)
-        columns |= {f"common_{name}": common.mean(-1), f"subclass_{name}": subclass.mean(-1)}
-    return [
-        {"step": t, "seed": seed} | {name: values[i, s].item() for name, values in columns.items()}
-        for i, t in enumerate(history.steps.tolist())
-        for s, seed in enumerate(replicas.seeds)
-    ]
-
-
 def head_rows(
     replicas: TrainedReplicas, hierarchy: HierarchicalData, heads: LinearHeadSettings, tests: int
 ) -> list[dict]:
@@ -272,7 +267,7 @@ def measure_detectors(
     detectors: Detectors, finetuning: int, s_dag: list[float], tests: int,
     heads: LinearHeadSettings, noise: Noise | None,
 ) -> tuple[list[dict], ...]:  # fmt: skip
-    """Return rows of errors, trajectories and linear heads of one k and one kind of labels."""
+    """Return rows of errors and linear heads of one k and one kind of labels."""
     labels, threshold = Labels.named(cell["labels"]), learner.sigma_0 * detectors.threshold
     file, primary = inputs.file("detectors"), hierarchy.s_dag
     replicas = read_replicas(file, labels, hierarchy.k, threshold, finetuning > 0)
@@ -289,5 +284,69 @@ def measure_detectors(
         for (name, s), by_seed in values.items()
         for seed, value in zip(seeds, by_seed.tolist(), strict=True)
     ]
-    tables = network, trajectory_rows(replicas), linear
-    return tuple([{**cell, **row} for row in rows] for rows in tables)
+    return tuple([{**cell, **row} for row in rows] for rows in (network, linear))
+
+
+def compare(
+    data: HierarchicalData, learner: Learner, detectors: Detectors, labels: Labels, seed: int,
+    tests: int,
+) -> dict[str, float]:  # fmt: skip
+    """Compare the simulators in one replica."""
+    k, N, T, name = data.k, learner.N, detectors.T, labels.label
+    superclass, features = superclasses(labels, k, N), own_features(labels, k, N)
+
+    def fresh() -> Iterator[tuple[Patches, Tensor]]:
+        rngs = [streams(purpose, [seed]) for purpose in ("batches", f"labels {name}")]
+        return batches(data, labels, N, T, *rngs)
+
+    (weights,), noise = streams(f"weights {name}", [seed]), streams("patch noise", [seed])
+    initial = direct_simulator.initialise(
+        labels.classes(k, N), data.d, detectors, learner.sigma_0, weights
+    )
+    noisy = (
+        (add_noise(data, patches, noise)[0], classes[0], patches.amplitude[0] == 0)
+        for patches, classes in fresh()
+    )
+    trained, diagnostics = direct_simulator.train(initial, data, learner, noisy)
+    can_activate = direct_simulator.can_activate(initial, data)
+    start, direct = (
+        scalar_simulator.summarise(initial, network, data) for network in (initial, trained)
+    )
+    scalar, history = scalar_simulator.train(start, data, learner, fresh(), [T - 1])
+    has_changed = (trained.weights != initial.weights).any(-1)
+    growth = off_diagonal_growth(direct, features).item() / direct.threshold
+    values = {
+        "on_noise": float(diagnostics.on_noise.sum()),
+        "moved_outside": float(has_changed[~can_activate].sum()),
+        "off_diagonal_growth": growth,
+        "loss_difference": (diagnostics.loss[-1].double() / history.loss[-1, 0]).log().item(),
+    }
+    network = trained.select(can_activate)
+    for kind, sampler in SAMPLERS.items():
+        samples = sampler(data, tests, streams(f"{kind} tests", [seed]))
+        x = add_noise(data, samples, streams(f"{kind} test noise", [seed]))[0]
+        chunks = [
+            direct_simulator.scores(network, direct_simulator.activations(network, chunk))
+            for chunk in x.split(CHUNK)
+        ]
+        both = torch.cat(chunks)[None].double(), scalar_simulator.scores(scalar, samples)
+        a, b = (superclass_error(scores, superclass, k).item() for scores in both)
+        values |= {f"{kind}_error": a, f"{kind}_error_difference": a - b}
+    for name in CHANGES:
+        ends = (on_diagonal(getattr(state, name), features) for state in (direct, scalar))
+        for group, a, b in zip(("common", "subclass"), *ends, strict=True):
+            values[f"{group}_{name}_difference"] = (a.mean() / b.mean()).log().item()
+    return values
+
+
+def compare_simulators(
+    cell: dict, seeds: list[int], hierarchy: HierarchicalData, learner: Learner,
+    detectors: Detectors, tests: int,
+) -> list[dict]:  # fmt: skip
+    """Return the metrics of the comparison at a cell, by seed."""
+    labels = Labels.named(cell["labels"])
+    return [
+        {**cell, "seed": seed, "metric": metric, "value": value}
+        for seed in progress(seeds, len(seeds), "replicas")
+        for metric, value in compare(hierarchy, learner, detectors, labels, seed, tests).items()
+    ]

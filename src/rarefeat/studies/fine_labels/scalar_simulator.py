@@ -69,21 +69,14 @@ class DetectorHistory(NamedTuple):
 
     steps: Int[Tensor, " R"]
     displacement: Float[Tensor, "R S G F"]
-    decrement: Float[Tensor, "R S G F"]
     loss: Float[Tensor, "R S"]
     """Loss of the batch of step t."""
-    response: Float[Tensor, "R S"]
-    """Largest score of any class on any sample of that batch."""
 
 
 def initialise(
     classes: int, data: EasyData, detectors: Detectors, sigma_0: float, generators: Generators
 ) -> DetectorState:
-    """Draw |S(v)| and the mean projection of its members, for Gaussian initial weights.
-
-    Coordinates of a Gaussian vector are independent, hence the |S(v)| are independent and binomial
-    in m.
-    """
+    """Draw |S(v)|, independent and binomial in m, and the mean projection of its members."""
     lowest = detectors.threshold / math.sqrt(1 + data.iota)
     p = torch.special.ndtr(torch.tensor(-lowest, dtype=torch.float64))
     p = p.expand(classes, data.features)
@@ -148,21 +141,14 @@ def per_feature(subclasses: Float[Tensor, "S subclasses 2 G"]) -> Groups:
 def easy_scores(
     state: DetectorState, batch: Float[Tensor, "S subclasses per_subclass 4"]
 ) -> Float[Tensor, "S n G"]:
-    """Compute F_c(X) of easy samples from their moments.
-
-    Detectors that are on are active on every patch of their feature.
-    """
+    """Compute F_c(X) of easy samples from moments: a detector is on for all its patches."""
     on = state.detectors * (state.net_response > 0)
     both = [per_subclass(on * state.projection), -per_subclass(on * state.negative_bias)]
     return (batch @ torch.stack(both, 3).flatten(2, 3)).flatten(1, 2)
 
 
 def detector_outputs(state: DetectorState, patches: Patches) -> Iterator[Float[Tensor, "n F G"]]:
-    """Yield the output of one detector of each group, for each replica in turn.
-
-    It is ReLU(alpha (<w(0), v> + A) + b), summed over the patches of v and over the loud patch
-    zeta*, of easy or hard samples.
-    """
+    """Yield the output of a detector of each group, over all patches and zeta*, by replica."""
     slopes, costs = state.projection.mT, state.negative_bias.mT
     for s, (projection, negative_bias) in enumerate(zip(slopes, costs, strict=True)):
         chunks = []
@@ -186,24 +172,17 @@ def scores(state: DetectorState, patches: Patches) -> Float[Tensor, "S n G"]:
 
 
 def head_inputs(state: DetectorState, patches: Patches) -> Float[Tensor, "S n FG"]:
-    """Compute the inputs of a linear head.
-
-    The |S| equal neurons of a group are one input, times sqrt |S|. For any penalty on the square of
-    the head this is the same regression as on the neurons one by one.
-    """
+    """Compute the inputs of a linear head: equal neurons of a group are one, times sqrt |S|."""
     groups = zip(detector_outputs(state, patches), state.detectors, strict=True)
     return torch.stack([(outputs * number.T.sqrt()).flatten(1) for outputs, number in groups])
 
 
 def step(
-    state: DetectorState,
-    data: EasyData,
-    learner: Learner,
-    batch: Float[Tensor, "S subclasses per_subclass 4"],
-    classes: Int[Tensor, "S N"],
+    state: DetectorState, data: EasyData, learner: Learner,
+    batch: Float[Tensor, "S subclasses per_subclass 4"], classes: Int[Tensor, "S N"],
     tune: Int[Tensor, " G"] | None = None,
-) -> tuple[DetectorState, Float[Tensor, " S"], Float[Tensor, " S"]]:
-    """Take one step, eq. (16) and (18); return the loss and the largest response, too."""
+) -> tuple[DetectorState, Float[Tensor, " S"]]:  # fmt: skip
+    """Take one step, eq. (16) and (18); return the loss, too."""
     F = easy_scores(state, batch)
     loss, descent = cross_entropy(F, classes) if tune is None else fine_tuning(F, classes, tune)
     rate = learner.eta / (descent.shape[1] * data.P)
@@ -214,27 +193,23 @@ def step(
     spread = rate * data.sigma_zeta * math.sqrt(data.d - 1)
     across = spread * on * per_feature(batch[..., 1::2].mT @ descent.square()).sqrt()
     decrement = state.decrement + torch.hypot(along, across) / learner.kappa_b
-    state = state._replace(displacement=state.displacement + along, decrement=decrement)
-    return state, loss, F.amax((1, 2))
+    return state._replace(displacement=state.displacement + along, decrement=decrement), loss
 
 
 def train(
-    state: DetectorState,
-    data: EasyData,
-    learner: Learner,
-    batches: Iterable[tuple[Patches, Int[Tensor, "S N"]]],
-    record: list[int],
+    state: DetectorState, data: EasyData, learner: Learner,
+    batches: Iterable[tuple[Patches, Int[Tensor, "S N"]]], record: list[int],
     tune: Int[Tensor, " G"] | None = None,
-) -> tuple[DetectorState, DetectorHistory]:
+) -> tuple[DetectorState, DetectorHistory]:  # fmt: skip
     """Train on batches of easy samples; with the superclasses `tune` it is fine-tuning."""
     rows = []
     for t, (patches, classes) in enumerate(batches):
-        before = state.displacement, state.decrement
-        state, loss, response = step(state, data, learner, moments(patches, data.k), classes, tune)
+        before = state.displacement
+        state, loss = step(state, data, learner, moments(patches, data.k), classes, tune)
         if t in record:
             if not loss.isfinite().all():
                 raise RarefeatError(DIVERGED)
-            rows.append((torch.tensor(t), *before, loss, response))
+            rows.append((torch.tensor(t), before, loss))
     if not state.net_response.isfinite().all():
         raise RarefeatError(DIVERGED)
     return state, DetectorHistory(*map(torch.stack, zip(*rows, strict=True)))

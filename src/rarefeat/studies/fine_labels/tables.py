@@ -5,106 +5,98 @@ from collections.abc import Mapping
 import pandas as pd
 from pandera.pandas import DataFrameSchema
 
-from rarefeat.statistics import UNBOUNDED, student_interval
-from rarefeat.studies.experiment import SEED, SHARE, SIZE, Column, TableColumns, column
-from rarefeat.workflow.files.schema import format_descriptions, metric_descriptions
+from rarefeat.statistics import UNBOUNDED
+from rarefeat.studies.experiment import (
+    SEED,
+    SHARE,
+    SIZE,
+    Column,
+    TableColumns,
+    column,
+    meanings,
+    means_of,
+    text,
+)
 
 PAPER = "hong_fine_grained_labels"
 OFF_DIAGONAL = (
     "largest growth of a detector for a feature that its class has no samples of, in units of -b(0)"
 )
-METRICS = metric_descriptions(
-    easy_error="fraction of easy samples with Fhat_y <= Fhat_y', the maximum rule; ties are errors"
+METRICS = {
+    "easy_error": "fraction of easy samples with Fhat_y <= Fhat_y', the maximum rule; ties are errors"
     " (eq. (4), (6))",
-    easy_subclass_error="fraction of easy samples whose subclass has not the largest head (Theorem"
+    "easy_subclass_error": "fraction of easy samples whose subclass has not the largest head (Theorem"
     " G.3)",
-    hard_error="fraction of hard samples with Fhat_y <= Fhat_y' (eq. (5), (6))",
-    predicted_hard_error="closed form of hard_error for the detectors of the replica",
-    R="k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b))",
-    tuned_easy_error="easy_error after fine-tuning on the superclasses",
-    tuned_hard_error="hard_error after it",
-    tuning_smallest_change="smallest change by fine-tuning of a detector of a feature that its"
+    "hard_error": "fraction of hard samples with Fhat_y <= Fhat_y' (eq. (5), (6))",
+    "predicted_hard_error": "closed form of hard_error for the detectors of the replica",
+    "R": "k s_dag (E alpha_dag - 1/kappa_b) / (s* (1 - 1/kappa_b))",
+    "tuned_easy_error": "easy_error after fine-tuning on the superclasses",
+    "tuned_hard_error": "hard_error after it",
+    "tuning_smallest_change": "smallest change by fine-tuning of a detector of a feature that its"
     " class has samples of, over their mean displacement",
-    error_in_noise="easy_error where the patches are many and loud (`noise` of the config)",
-    loss="cross-entropy of the last batch",
-    first_ratio="mean displacement of subclass over common detectors, after the first step",
-    ratio="that ratio at the end",
-    largest_ratio="largest such ratio over training",
-    late_over_early_growth="A(T) - A(T/4) over A(T/4) - A(T/16) of common detectors",
-    bias_over_common="bias decrement over displacement of common detectors (Lemma E.7)",
-    bias_over_subclass="bias decrement over displacement of subclass detectors",
-    smallest_detectors="smallest |S(v)| of a class and a feature that it has samples of",
-    off_diagonal_growth=OFF_DIAGONAL,
-)
-COMPARED = metric_descriptions(
-    on_noise="activations on noise patches, in a whole training",
-    moved_outside="neurons outside every S(v) whose weights changed",
-    off_diagonal_growth=OFF_DIAGONAL,
-    easy_error="error of the direct simulator on easy samples",
-    hard_error="error of the direct simulator on hard samples",
-    easy_error_difference="error on easy samples, direct minus scalar, as all that follow",
-    hard_error_difference="difference of the error on hard samples",
-    loss_difference="difference of the logarithm of the loss",
-    common_displacement_difference="difference of logarithms of means",
-    subclass_displacement_difference="difference of logarithms of means",
-    common_decrement_difference="difference of logarithms of means",
-    subclass_decrement_difference="difference of logarithms of means",
-)
-ENCODED = metric_descriptions(
-    pure_common="fraction of neurons with |cos| above 0.9 to a common feature",
-    pure_subclass="fraction of neurons with |cos| above 0.9 to a subclass feature",
-    common_strength="norm of the weights of all neurons along a common feature, mean over the two",
-    subclass_strength="norm along a subclass feature, mean over the 2k",
-    strength_ratio="subclass_strength over common_strength",
-    contrastive_loss="InfoNCE of the last batch, without a mask",
-    pruned="fraction of neurons that the mask of the last step prunes",
-    within_subclass="mean cosine of centred embeddings of easy samples, within a subclass",
-    within_superclass="mean cosine across the subclasses of a superclass",
-    across="mean cosine across superclasses",
-)
-READOUTS = metric_descriptions(
-    finetuned="all weights trained on the superclasses",
-    probe="a linear probe of frozen features",
-    once="labels `coarse` alone, before fine-tuning, by which the superclasses are trained twice",
-)
-
-
-def names(meaning: str | Mapping[str, str]) -> Column:
-    """Declare a column of names, of one meaning or of a meaning each."""
-    text = meaning if isinstance(meaning, str) else format_descriptions(meaning)
-    return column(text, unit="", kind=str)
+    "error_in_noise": "easy_error where the patches are many and loud (`noise` of the config)",
+    "loss": "cross-entropy of the last batch",
+    "first_ratio": "mean displacement of subclass over common detectors, after the first step",
+    "ratio": "that ratio at the end",
+    "largest_ratio": "largest such ratio over training",
+    "late_over_early_growth": "A(T) - A(T/4) over A(T/4) - A(T/16) of common detectors",
+    "bias_over_common": "bias decrement over displacement of common detectors (Lemma E.7)",
+    "bias_over_subclass": "bias decrement over displacement of subclass detectors",
+    "smallest_detectors": "smallest |S(v)| of a class and a feature that it has samples of",
+    "off_diagonal_growth": OFF_DIAGONAL,
+}
+COMPARED = {
+    "on_noise": "activations on noise patches, in a whole training",
+    "moved_outside": "neurons outside every S(v) whose weights changed",
+    "off_diagonal_growth": OFF_DIAGONAL,
+    "easy_error": "error of the direct simulator on easy samples",
+    "hard_error": "error of the direct simulator on hard samples",
+    "easy_error_difference": "error on easy samples, direct minus scalar, as all that follow",
+    "hard_error_difference": "difference of the error on hard samples",
+    "loss_difference": "difference of the logarithm of the loss",
+    "common_displacement_difference": "difference of logarithms of means",
+    "subclass_displacement_difference": "difference of logarithms of means",
+    "common_decrement_difference": "difference of logarithms of means",
+    "subclass_decrement_difference": "difference of logarithms of means",
+}
+ENCODED = {
+    "pure_common": "fraction of neurons with |cos| above 0.9 to a common feature",
+    "pure_subclass": "fraction of neurons with |cos| above 0.9 to a subclass feature",
+    "common_strength": "norm of the weights of all neurons along a common feature, mean over the two",
+    "subclass_strength": "norm along a subclass feature, mean over the 2k",
+    "strength_ratio": "subclass_strength over common_strength",
+    "contrastive_loss": "InfoNCE of the last batch, without a mask",
+    "pruned": "fraction of neurons that the mask of the last step prunes",
+    "within_subclass": "mean cosine of centred embeddings of easy samples, within a subclass",
+    "within_superclass": "mean cosine across the subclasses of a superclass",
+    "across": "mean cosine across superclasses",
+}
+READOUTS = {
+    "finetuned": "all weights trained on the superclasses",
+    "probe": "a linear probe of frozen features",
+    "once": "labels `coarse` alone, before fine-tuning, by which the superclasses are trained twice",
+}
 
 
 METRIC = {"unit": "of the metric", "missing": True}
 COLUMNS = {
     "k": column("subclasses of a superclass", {"ge": 1}, "subclasses", f"{PAPER}, 4.1", kind=int),
-    "labels": names("kind of labels, and their number or level; subclass-1 coarse, -k fine"),
+    "labels": text("kind of labels, and their number or level; subclass-1 coarse, -k fine"),
     "s_dag": column(
         "expected distracting patches of a hard sample", SIZE, "patches", f"{PAPER}, 4.2"
     ),
     "seed": SEED,
-    "pair": names("kind of positive pair: views, subclass or superclass"),
-    "arm": names("mask of the logits, its pruning ratio, and the bias if there is one"),
+    "pair": text("kind of positive pair: views, subclass or superclass"),
+    "arm": text("mask of the logits, its pruning ratio, and the bias if there is one"),
     "value": column("value of the metric", **METRIC),
-    "step": column("training step t; values are of the state before it", SIZE, "steps", kind=int),
-    "common_displacement": column(
-        "mean displacement A of common detectors", source=f"{PAPER}, Lemma E.2"
-    ),
-    "subclass_displacement": column("mean of subclass detectors"),
-    "common_decrement": column(
-        "mean bias decrement B of common detectors", source=f"{PAPER}, eq. (18)"
-    ),
-    "subclass_decrement": column("mean of subclass detectors"),
-    "loss": column("cross-entropy of the batch", SIZE, "nat"),
-    "response": column("largest head on the batch", SIZE),
-    "features": names("inputs of the head: detectors, or patch sums of samples of `noise` (B.2)"),
+    "features": text("inputs of the head: detectors, or patch sums of samples of `noise` (B.2)"),
     "penalty": column("penalty of |head|^2, over the summed variance of the features", SIZE),
     "hard_share": column("fraction of hard samples that it is fitted on", SHARE),
     "easy": column("error on easy samples", SHARE),
     "hard": column("error on hard samples; null for patch sums", SHARE, missing=True),
-    "superclass": names("level of the hierarchy that is the coarse task"),
+    "superclass": text("level of the hierarchy that is the coarse task"),
     "epoch": column("epochs of pretraining", {"ge": 1}, "epochs", f"{PAPER}, Table 2", kind=int),
-    "readout": names(READOUTS),
+    "readout": text(meanings(READOUTS)),
     "classes": column("number G of classes in pretraining, or its mean", {"ge": 2}, "classes"),
     "error": column(
         "share of validation images with a wrong superclass", SHARE, "1", f"{PAPER}, Table 1"
@@ -135,20 +127,14 @@ ERRORS = table(
     f"{NETWORK} s_dag seed metric",
     "value",
     "metrics at the end of training; s_dag is the primary one for metrics that do not depend on it",
-    metric=names(METRICS),
+    metric=text(meanings(METRICS)),
 )
 SUMMARY = table(
     "fine_labels_summary",
     f"{NETWORK} s_dag metric",
     MEANS,
     "means of fine_labels_errors",
-    metric=names("metric of fine_labels_errors"),
-)
-TRAJECTORIES = table(
-    "fine_labels_trajectories",
-    f"{NETWORK} seed step",
-    "common_displacement subclass_displacement common_decrement subclass_decrement loss response",
-    "growth of detectors",
+    metric=text("metric of fine_labels_errors"),
 )
 HEADS = table(
     "fine_labels_heads",
@@ -161,14 +147,14 @@ SIMULATORS = table(
     f"{NETWORK} seed metric",
     "value",
     "the direct simulator in comparison with the scalar one",
-    metric=names(COMPARED),
+    metric=text(meanings(COMPARED)),
 )
 CROSSING = table(
     "fine_labels_crossing",
     f"{ENCODER} seed metric",
     "value",
     "contrastive encoders on the same data",
-    metric=names(ENCODED),
+    metric=text(meanings(ENCODED)),
 )
 CROSSING_HEADS = table(
     "fine_labels_crossing_heads",
@@ -188,22 +174,16 @@ SWEEP_SUMMARY = table(
 )
 RANGES = {
     **dict.fromkeys((name for name in METRICS if "error" in name), (0, 1)),
-    **dict.fromkeys(("easy", "hard", "pruned", "pure_common", "pure_subclass", "error"), (0, 1)),
-    **dict.fromkeys(("within_subclass", "within_superclass", "across", "difference"), (-1, 1)),
+    **dict.fromkeys(("easy", "hard", "pruned", "pure_common", "pure_subclass"), (0, 1)),
+    **dict.fromkeys(("within_subclass", "within_superclass", "across"), (-1, 1)),
 }
 """Range of each quantity that has one, to which intervals are clipped."""
 BASELINE = "coarse"
 
 
-def mean_by(rows: pd.DataFrame, keys: list[str], name: str = "value") -> pd.DataFrame:
-    """Return mean, standard deviation, 95 % interval and n of a column, by group; `value` is of the
-    quantity that the last key names.
-    """
-    found = []
-    for key, group in rows.groupby(keys):
-        inside = RANGES.get(key[-1] if name == "value" else name, UNBOUNDED)
-        found.append((*key, *student_interval(group[name].to_numpy(), inside=inside)))
-    return pd.DataFrame(found, columns=[*keys, *MEANS.split()])
+def mean_by(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return the means of a quantity, which the last key names, within its range."""
+    return means_of(rows, keys, inside=lambda name: RANGES.get(name, UNBOUNDED))
 
 
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -223,6 +203,7 @@ def sweep_summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return means over seeds of the errors of a sweep, and of differences to the baseline."""
     (errors,) = tables.values()
     errors, keys = errors.assign(difference=subtract_baseline(errors)), TASK.split()
-    found, paired = mean_by(errors, keys, "error"), mean_by(errors, keys, "difference")
+    found = means_of(errors, keys, "error", lambda _: (0, 1))
+    paired = means_of(errors, keys, "difference", lambda _: (-1, 1))
     found[PAIRED.split()] = paired[["mean", "ci_low", "ci_high"]]
     return found.assign(classes=errors.groupby(keys)["classes"].mean().to_numpy())

@@ -53,11 +53,7 @@ def sum_reaches(n: int, low: float, high: float, bound: np.ndarray) -> np.ndarra
 def hard_error(
     data: HierarchicalData, subclass: np.ndarray, distractor: np.ndarray, tau: np.ndarray
 ) -> np.ndarray:
-    """Compute the probability of an error on a hard sample; ties are errors.
-
-    It is a sum over the distribution of (n_sub, n_dag), with alpha_dag integrated. The loud patch
-    zeta* and the other groups of detectors are left out.
-    """
+    """Compute the probability of an error on a hard sample, without zeta*; ties are errors."""
     parts = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (subclass, distractor, tau)))
     cases = zip(*(part.flat for part in parts), strict=True)
     return np.array([one_hard_error(data, *case) for case in cases]).reshape(parts[0].shape)

@@ -2,13 +2,12 @@
 
 Every study is a chain of its own: data, training, probes and tables of a grid of frequencies, noise
 levels and arms. They repeat Figures 1 to 4 of imbalance_and_pruning on fresh seeds, without a bias,
-with Wen and Li's, with balanced training, under the direct simulator (cross_check.py), and the
-heat map of liao_imbalanced_features (alignment_map.py). Claims are trends of the figures (claims.py).
+with Wen and Li's, with balanced training, under the direct simulator, and the heat map of
+liao_imbalanced_features (measure.py). Claims are trends of the figures.
 """
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pydantic import Field
 
@@ -165,22 +164,18 @@ SHOWN = (
 """Tables on the page."""
 
 
-def table(columns: str, function: str, **options: Any) -> Table:
-    """Return the table that a function of this folder makes."""
-    return Table(f"{PACKAGE}:{columns}.schema", f"{PACKAGE}.{function}", **options)
-
-
 def build_outputs(section: Imbalance) -> StudyOutputs:
     """Return the tables of every study, and the figures of the paper's studies."""
     studies = section.studies
     tables = merge_unique("tables", *(chain_tables(name, study) for name, study in studies.items()))
-    tables["cross_check"] = table(
-        "CROSS_CHECK", "cross_check:cross_check", tables=("paper_grid", "direct_grid")
-    )
+    tables["cross_check"] = Table(
+        f"{PACKAGE}:CROSS_CHECK.schema", f"{PACKAGE}.measure:cross_check",
+        tables=("paper_grid", "direct_grid"),
+    )  # fmt: skip
     if "heatmap" in studies:
-        tables["alignment_heatmap"] = table(
-            "HEATMAP", "alignment_map:alignment_map", study="heatmap",
-            sections={"heatmap": studies["heatmap"]}, files={"encoders": PRETRAIN},
+        tables["alignment_heatmap"] = Table(
+            f"{PACKAGE}:HEATMAP.schema", f"{PACKAGE}.measure:alignment_map",
+            {"heatmap": studies["heatmap"]}, {"encoders": PRETRAIN}, study="heatmap",
         )  # fmt: skip
     printed_bias = Figure(
         tuple(f"{name}_grid" for name in BIASES),
@@ -203,7 +198,7 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
     page = Page("Imbalance and pruning", SHOWN, (*FIGURES, "printed_bias"), QUESTION)
     play = HtmlPage(
         "What was measured of the rare feature",
-        f"{PACKAGE}.explorer:page",
+        f"{PACKAGE}.doc_tables:page",
         ("confirmation_trajectories",),
         {"confirmation": studies["confirmation"]},
     )
@@ -216,7 +211,8 @@ def claim_inputs(section: Imbalance) -> ClaimInputs:
     """Return the studies of each bias, and those of a user, which has Figures 1 to 4, too."""
     names = (*BIASES, *(name for name in section.studies if name not in SHIPPED))
     regimes = {name: section.studies[name] for name in names}
-    return ClaimInputs(tuple(f"{name}_grid" for name in names), {"regimes": regimes})
+    tables = tuple(f"{name}_grid" for name in names)
+    return ClaimInputs(tables, {"regimes": regimes}, f"{PACKAGE}.measure:measure")
 
 
 KIND = StudyKind(

@@ -1,25 +1,32 @@
-"""Tables from which docs/studies/imbalance.md is filled in."""
+"""Tables from which docs/studies/imbalance.md is filled in, and the interactive page.
 
+The page shows what was measured, by what was set; it needs no network.
+"""
+
+import json
+import math
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
 from rarefeat.statistics import fraction_interval, student_interval
-from rarefeat.studies.experiment import means_by
+from rarefeat.studies.experiment import means_by, means_of
 from rarefeat.studies.imbalance import BIASES, GATE
-from rarefeat.studies.imbalance.alignment_map import heatmap
-from rarefeat.studies.imbalance.claims import FIGURES, page_statistic
-from rarefeat.studies.imbalance.cross_check import by_metric
+from rarefeat.studies.imbalance.measure import FIGURES, page_statistic
+from rarefeat.workflow.config.study import Study
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
            "pure_minority_neurons", "cosine_similarity_balanced", "cosine_similarity_matched",
            "regression_mse_balanced", "regression_mse_matched",
            "mask_minority_overlap", "diverged"]  # fmt: skip
-BIAS_METRICS = ["learned", "aligned_neurons", "max_alignment", "majority_alignment",
+BIAS_METRICS = ["aligned_neurons", "max_alignment", "majority_alignment",
                 "cosine_similarity_balanced", "cosine_similarity_matched",
-                "regression_mse_balanced", "regression_mse_matched", "diverged"]  # fmt: skip
+                "regression_mse_balanced", "regression_mse_matched"]  # fmt: skip
 DEVICE_METRICS = ["learned", "max_alignment", "majority_alignment", "cosine_similarity_balanced",
                   "regression_mse_balanced", "final_loss"]  # fmt: skip
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
@@ -27,10 +34,16 @@ TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", 
 STUDIES = ("paper", "neighbour", "without_bias")
 ATTENTION = ("fixed", "trained", "trained_without_decay", "decayed")
 """Studies of config/attention.yaml, without their prefix."""
+HEAT_RANGES = {"largest_squared_cosine": (0, 1), "aligned_neurons": (0, math.inf)}
 EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
 FIRST_STEP = 100
 """First recorded step that it shows."""
+
+
+PAGE = Path(__file__).with_name("explorer.html")
+REGIME = ["share", "lambda", "N", "delay"]
+"""What a point of the page is measured at, beside its frequency; N is 0 for fresh pairs."""
 
 
 def trends(table: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
@@ -40,11 +53,7 @@ def trends(table: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
 
 
 def convergence(table: pd.DataFrame) -> pd.DataFrame:
-    """Return how far dense has converged, by eps_min.
-
-    That is the mean excess loss after T/2, its change relative to that from T/4 to T/2, T1, and
-    the alignments at the end.
-    """
+    """Return by eps_min dense's excess loss after T/2, its change from before, T1 and the end."""
     dense = table[table["arm"] == "dense"]
     keys, T = ["eps_min", "sigma", "seed", "step"], dense["step"].max()
     wide = dense.pivot_table(index=keys, columns="metric", values="value").reset_index()
@@ -63,10 +72,7 @@ def convergence(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def fates(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return the shares of dense replicas by the cosine of their best neuron, at each point.
-
-    They are not aligned with the rare feature, learned, and pure, which is part of learned.
-    """
+    """Return shares of dense replicas not aligned with the rare feature, learned, and pure."""
     dense = grid[grid["arm"] == "dense"]
     best = dense["max_alignment"]
     fate = {
@@ -80,10 +86,7 @@ def fates(grid: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
-    """Count the dense replicas whose best neuron has a cosine of at least 0.5, by step.
-
-    The tables are those of studies of EXPLORED, at the noise that they share.
-    """
+    """Count dense replicas of EXPLORED that have learned it, by step, at a common noise."""
     dense = [table[table["arm"] == "dense"] for table in trajectories]
     sigma = max(set.intersection(*(set(table["sigma"]) for table in dense)))
     rows = []
@@ -155,31 +158,20 @@ def compare_ways(ways: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
-    """Return what dense ends with under the bias of the grid and the printed one.
-
-    It is by frequency at the noise that the studies share; shares have exact intervals.
-    """
+    """Return what dense ends with under each bias, by frequency, at a common noise."""
     sigma = max(set.intersection(*(set(grid["sigma"]) for grid in grids)))
-    rows = []
+    parts = []
     for study, grid in zip(BIASES, grids, strict=True):
         dense = grid[(grid["arm"] == "dense") & (grid["sigma"] == sigma)]
         dense = dense.assign(learned=(dense["max_alignment"] >= HALF_LEARNED).astype(float))
-        for eps_min, replicas in dense.groupby("eps_min"):
-            for metric in BIAS_METRICS:
-                values = replicas[metric].to_numpy(dtype=float)
-                mean, _, *ends, n = student_interval(values)
-                if metric in ("learned", "diverged"):
-                    ends = fraction_interval(values)
-                rows.append((study, eps_min, sigma, metric, mean, *ends, n))
-    columns = ["study", "eps_min", "sigma", "metric", "mean", "ci_low", "ci_high", "n"]
-    return pd.DataFrame(rows, columns=columns)
+        means = means_by(dense, ["eps_min"], BIAS_METRICS, shares=("learned", "diverged"))
+        parts.append(means.assign(study=study, sigma=sigma))
+    table = pd.concat(parts, ignore_index=True).rename(columns={"quantity": "metric"})
+    return table[["study", "eps_min", "sigma", "metric", "mean", "ci_low", "ci_high", "n"]]
 
 
 def page_trends(*grids: pd.DataFrame) -> pd.DataFrame:
-    """Return the trend of each of Figures 1 to 4 in eps_min, dense, at each noise of its block.
-
-    That is the mean over seeds of the rank correlation (Page); with the means at both ends.
-    """
+    """Return Page's trend of Figures 1 to 4 in eps_min, dense, at each noise, and both ends."""
     blocks = dict(zip(dict.fromkeys(block for _, block in FIGURES.values()), grids, strict=True))
     rows = []
     for figure, (metric, block) in FIGURES.items():
@@ -195,10 +187,7 @@ def page_trends(*grids: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_devices(gpu: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
-    """Compare the same seeds on a GPU and on the processor, by config/devices.yaml.
-
-    `learned` is 1 where a neuron has the rare feature.
-    """
+    """Compare the same seeds on a GPU and on the processor, by config/devices.yaml."""
     grids = (
         grid.assign(learned=(grid["max_alignment"] >= HALF_LEARNED).astype(float))
         for grid in (gpu, cpu)
@@ -214,6 +203,94 @@ def compare_devices(gpu: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def heatmap(table: pd.DataFrame) -> pd.DataFrame:
+    """Return best neuron and aligned ones by kind of feature; intervals are over seeds."""
+    kinds = ["arm", "minority", "seed"]
+    by_feature = table.groupby([*kinds, "feature"])["squared_cosine"]
+    aligned = by_feature.agg(lambda x: (x >= 0.09).sum())
+    values = pd.DataFrame({"largest_squared_cosine": by_feature.max(), "aligned_neurons": aligned})
+    values = values.groupby(kinds).mean().reset_index()
+    parts = [
+        means_of(values, ["arm", "minority"], name, lambda _, ends=ends: ends).assign(quantity=name)
+        for name, ends in HEAT_RANGES.items()
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    table["features"] = table["minority"].map({True: "minority", False: "majority"})
+    return table[["arm", "features", "quantity", "mean", "ci_low", "ci_high", "n"]]
+
+
+def by_metric(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of intervals that hold 0 and the smallest p-value, metric by metric."""
+    rows = []
+    for metric, cells in table.groupby("metric", sort=False):
+        worst = cells.loc[cells["p_value"].idxmin()]
+        rows.append(
+            {
+                "metric": metric,
+                "cells": len(cells),
+                "covered": ((cells["ci_low"] <= 0) & (cells["ci_high"] >= 0)).mean(),
+                **worst[["p_value", "adjusted_p_value", "difference", "ci_low", "ci_high"]],
+                "disagree": int((~cells["agrees"]).sum()),
+                **worst[["n_reduced", "n_direct"]],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def page(tables: Mapping[str, pd.DataFrame], confirmation: Study) -> str:
+    """Return the page of a run: what its study has measured."""
+    counts = study_counts(count_learned(*tables.values()), {EXPLORED[0]: confirmation})
+    return fill_template(group_by_regime(counts), confirmation)
+
+
+def study_counts(counts: pd.DataFrame, studies: Mapping[str, Study]) -> pd.DataFrame:
+    """Add the regimes of the studies to their counts of runs that have learned the feature."""
+    tables = []
+    for name, rows in counts.groupby("study"):
+        training, data = studies[str(name)].training, studies[str(name)].data
+        values = training.bias.share, training.lambda_, data.N, 0
+        tables.append(rows.assign(**dict(zip(REGIME, values, strict=True))))
+    return pd.concat(tables)
+
+
+def group_by_regime(counts: pd.DataFrame) -> list[dict[str, Any]]:
+    """Group counts of runs that have learned the feature by regime."""
+    regimes = []
+    for key, rows in counts.groupby(REGIME):
+        points = []
+        for (eps_min, _), curve in rows.sort_values("step").groupby(["eps_min", "study"]):
+            course = []
+            for step, learned, n in curve[["step", "learned", "n"]].to_numpy(dtype=int).tolist():
+                interval = fraction_interval(np.repeat([1, 0], [learned, n - learned]))
+                course.append([step, *(round(value, 3) for value in (learned / n, *interval))])
+            points.append({"eps": eps_min, "n": n, "course": course})
+        # Where two studies have measured a frequency, the larger one comes first.
+        points.sort(key=lambda point: -point["n"])
+        regimes.append(dict(zip(REGIME, map(float, key), strict=True)) | {"points": points})
+    return regimes
+
+
+def fill_template(
+    regimes: list[dict], study: Study, runs: list[dict] | None = None, error: float | None = None
+) -> str:
+    """Return the page with its data."""
+    curves = [point["course"] for regime in regimes for point in regime["points"]]
+    training = study.training
+    begin = {"eps": 0.5, "share": training.bias.share, "lambda": training.lambda_}
+    content = {
+        "begin": begin | {"N": study.data.N, "delay": 0, "T": training.T},
+        "features": study.data.d,
+        "learned": HALF_LEARNED,
+        "T": training.T,
+        "steps": sorted({int(step) for curve in curves for step, *_ in curve}),
+        "regimes": regimes,
+        "runs": runs or [],
+        "error": error,
+    }
+    data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+    return PAGE.read_text(encoding="utf-8").replace("/*DATA*/null", data)
+
+
 TABLES = {
     **{
         f"{study}_trends": ((f"{study}_trends", f"{study}_grid"), trends)
@@ -226,10 +303,7 @@ TABLES = {
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
     "gate": (tuple(f"{name}.gate_grid" for name in GATE), compare_changes),
-    "trained_attention": (
-        tuple(f"attention_{way}_grid" for way in ATTENTION),
-        compare_attention,
-    ),
+    "trained_attention": (tuple(f"attention_{way}_grid" for way in ATTENTION), compare_attention),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
     "printed_trends": (
         tuple(f"printed_71.{grid}_grid" for grid in ("figures_1_and_2", "figure_3", "figure_4")),

@@ -186,10 +186,7 @@ def alignment(tables: Tables, metric: str) -> Figure:
 
 
 def quality(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 3 and 4: dense, then beside its references, and the gain of each other arm.
-
-    The references are the encoder at initialisation and the ideal one.
-    """
+    """Plot Figures 3 and 4: dense beside initialisation and the ideal, and other arms' gains."""
     grid, others, levels = compared(*tables.values())
     dashes = {arm: assign_styles([arm])[arm].dash for arm in UNTRAINED if arm in set(grid["arm"])}
     heights = [1.4, 1, *(1 for _ in others)]
@@ -268,10 +265,7 @@ def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
 
 
 def arms(tables: Tables) -> Figure:
-    """Plot the largest cosine under each mask on the whole scale, and its copies of a neuron.
-
-    Pruning by weight is from the study under the direct simulator, which alone can have it.
-    """
+    """Plot the largest cosine under each mask, that by weight of `direct`, and its copies."""
     paper, direct = (table[table["grid"] == "arms"] for table in tables.values())
     by_weight = direct[direct["arm"] == "pruned_weight"]
     rows = pd.concat([paper[~paper["arm"].isin(UNTRAINED)], by_weight])
@@ -307,12 +301,7 @@ def arms(tables: Tables) -> Figure:
 
 
 def trajectories(tables: Tables) -> Figure:
-    """Plot alignments and the excess loss over training at up to four eps_min, of dense and
-    `oracle_all`.
-
-    Where every aligned neuron is masked, the loss without the mask grows without bound: the figure
-    shows medians, and an arrow where they are beyond the range of dense training.
-    """
+    """Plot alignments and excess loss by step at up to four eps_min, dense and `oracle_all`."""
     (table,) = tables.values()
     levels = sorted(table["eps_min"].unique())
     chosen = [levels[i] for i in np.unique(np.linspace(0, len(levels) - 1, 4).round().astype(int))]

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column, meanings, text
 from rarefeat.workflow.config.images import ImageStudy
 from rarefeat.workflow.config.names import Name
 from rarefeat.workflow.config.section import Section
@@ -70,7 +70,6 @@ GROUPS = {
 RANGES = {"delta_20": {"ge": -1, "le": 1}, "group_std": {"ge": 0, "le": 0.5}}
 AT_LEAST_1 = {"ge": 1}
 
-text = partial(column, unit="", kind=str)
 count = partial(column, kind=int)
 ARM = {
     "arm": text(
@@ -102,11 +101,6 @@ VALUES = {
 MEANS = dict.fromkeys(("ci_low", "ci_high", "n"), "stages.tables:INTERVAL") | dict.fromkeys(
     ("paired_difference", "paired_ci_low", "paired_ci_high"), "stages.tables:PAIRED"
 )
-
-
-def meanings(names: dict[str, str]) -> str:
-    """Join the meanings of some names to one text."""
-    return "; ".join(f"{name}: {meaning}" for name, meaning in names.items())
 
 
 LONGTAIL = TableColumns(
@@ -178,10 +172,7 @@ def tables_of(name: str, study: ImageStudy) -> dict[str, Table]:
     of_study = {name: study}
     made_of: dict[str, dict[str, Any]] = {
         "longtail_classes": {"sections": of_study, "files": {"probes": IMAGE_PROBE}},
-        "longtail_trajectories": {
-            "sections": of_study,
-            "files": {"trajectories": IMAGE_PRETRAIN},
-        },
+        "longtail_trajectories": {"sections": of_study, "files": {"trajectories": IMAGE_PRETRAIN}},
         "longtail": {
             "sections": of_study,
             "tables": (f"{name}.longtail_classes", f"{name}.longtail_trajectories"),
@@ -223,5 +214,7 @@ KIND = StudyKind(
     LongTail,
     build_outputs,
     inherit=inherit,
-    claim_inputs=lambda section: ClaimInputs(("longtail",)),
+    claim_inputs=lambda section: ClaimInputs(
+        ("longtail",), function=f"{PACKAGE}.aggregate:measure"
+    ),
 )

@@ -23,11 +23,7 @@ BALANCED = "as many images, balanced"
 
 
 def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot the gain of each mask over dense at the same seed, a panel for each metric.
-
-    Inputs: `STUDY_longtail_summary`, or published gains. The last row is dense on balanced images,
-    which says how much there was to gain.
-    """
+    """Plot the gain of each mask over dense at the same seed; last, dense on balanced images."""
     (table,) = tables.values()
     if "probe" in table:
         rows = table[table["probe"] == "balanced"]

@@ -1,8 +1,8 @@
 """Do the counts of Theorem 3.1 follow its powers of the number of features d?
 
 Lucky sets are counted at initialisation, for many d. Where a size (d, m, d1) is expected to have
-enough lucky neurons, it is trained, and its sets are counted once more (sets.py). The exponents in
-d are fitted, and held against the bounds of the theorem (exponents.py).
+enough lucky neurons, it is trained, and its sets are counted once more. The exponents in d are
+fitted, and held against the bounds of the theorem (sets.py).
 """
 
 import itertools
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from rarefeat.errors import RarefeatError
-from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column, text
 from rarefeat.workflow.config.cells import Cell, cell_paths
 from rarefeat.workflow.config.model import Arm, Data, Training
-from rarefeat.workflow.config.section import Distinct, Section, format_validation_error
-from rarefeat.workflow.config.seeds import SeedsPerBlock
+from rarefeat.workflow.config.section import Distinct, format_validation_error
+from rarefeat.workflow.config.seeds import Replicas
 from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS, Grid, Study, merge_configs
 from rarefeat.workflow.study_kind import PRETRAIN, Figure, Page, StudyKind, StudyOutputs, Table
 
@@ -29,7 +29,7 @@ TITLE = "Theorem 3.1 across sizes"
 Power = Annotated[float, Field(gt=0, le=10)]
 
 
-class Scaling(Section):
+class Scaling(Replicas):
     """Theorem 3.1 across sizes, for one minority feature and the dense arm.
 
     Sizes vary d, m = d^C_m, d1 = d^power and T together.
@@ -55,11 +55,6 @@ class Scaling(Section):
     most_neurons: int = Field(ge=1, description="train only up to this many neurons m")
     nsr: float = Field(ge=0, description="noise-to-signal ratio sigma^2 d1 of every point")
     T_power: Power = Field(description="T = d^T_power / eta; 1.99 is the T4 of Theorem 3.1")
-    seeds: int = Field(ge=1, description="replicas per trained point")
-    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: SeedsPerBlock = Field(
-        description="replicas trained as one batched tensor program, one job"
-    )
     data: Data = Field(description="as in a study, but for d, d1 and minority")
     training: Training = Field(description="as in a study, but for m and T")
 
@@ -205,10 +200,8 @@ SCALING_EXPONENTS = TableColumns(
     "scaling_exponents",
     "a row per (quantity, ratio, d1_power, range of d, log_power) of the scaling study",
     {
-        "quantity": column(
-            "what is fitted: columns of the tables above; a share is the number of neurons over m",
-            unit="",
-            kind=str,
+        "quantity": text(
+            "what is fitted: columns of the tables above; a share is the number of neurons over m"
         ),
         "ratio": RATIO,
         "d1_power": column(
@@ -232,7 +225,7 @@ SCALING_EXPONENTS = TableColumns(
         ),
         "left_out": number("points left out because nothing was seen there", unit="points"),
         "bound": column("the exponent of the bound", source=f"{CORE}, Lemma B.2, Thm. 3.1"),
-        "bound_side": column("which side the bound allows", unit="", kind=str),
+        "bound_side": text("which side the bound allows"),
         "consistent": column(
             "false where the whole interval lies on the side that the bound forbids",
             None,
@@ -286,7 +279,7 @@ def build_outputs(section: Scaling) -> StudyOutputs:
         ),
         "scaling_exponents": Table(
             "studies.scaling:SCALING_EXPONENTS.schema",
-            "studies.scaling.exponents:scaling_exponents",
+            "studies.scaling.sets:scaling_exponents",
             tables=("lucky_sets", "scaling"),
         ),
     }
@@ -295,7 +288,7 @@ def build_outputs(section: Scaling) -> StudyOutputs:
         "Every exponent in the number of features d that the theory bounds, minus its bound, with"
         " its 95 % interval: as printed, and with the logarithm that the paper drops. Positive is"
         " the side that the bound allows. See which intervals lie on the other side.",
-        module="studies.scaling.exponents",
+        module="studies.scaling.sets",
         function="draw_exponents",
     )
     page = Page(TITLE, ("scaling_exponents", "scaling", "lucky_sets"), ("scaling",), QUESTION)

@@ -1,14 +1,14 @@
 """Which neurons to prune, what pruning them does, and from which frequency a feature is learned.
 
 The sweeps and the digits of the config (config.py) are trained by training.py and digits.py.
-measure.py has the quantities of every arm and evaluates the scores of scores.py.
-critical_frequency.py estimates the eps_min at which half of the replicas learn the rare feature;
-model_validation.py holds the closed form of docs/method/selection.md against it.
+measure.py has the quantities of every arm, evaluates the scores of scores.py, and holds the closed
+form of docs/method/selection.md against the eps_min at which half of the replicas learn the rare
+feature, which critical_frequency.py estimates.
 """
 
 from functools import partial
 
-from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column, meanings, text
 from rarefeat.studies.selection.config import DIGITS, Digits, InterventionSweep, Selection, inherit
 from rarefeat.workflow.study_kind import (
     ClaimInputs,
@@ -55,12 +55,11 @@ QUANTITIES = {
     " T1",
     "balanced_mse": "test MSE of a linear head on data in which all features are equally frequent",
 }
-text = partial(column, unit="", kind=str)
 maybe = partial(column, missing=True)
 count = partial(column, bounds=SIZE, kind=int)
 flag = partial(column, bounds=SHARE, unit="")
 parameter = partial(column, bounds=SIZE, unit="")
-STUDY = {"study": text("entry of selection.sweeps")}
+STUDY_COLUMN = {"study": text("entry of selection.sweeps")}
 POINT = {"point": text("values on the axes of the sweep other than eps_min, or the drawn regime")}
 EPS_MIN = {"eps_min": column("eps_min / eps_max", SHARE)}
 ARM = {"arm": text("mask and other keys of the arm, or dense")}
@@ -79,7 +78,7 @@ SELECTION = TableColumns(
         **EPS_MIN,
         "seed": SEED,
         **ARM,
-        "quantity": text("; ".join(map(": ".join, QUANTITIES.items()))),
+        "quantity": text(meanings(QUANTITIES)),
         "value": maybe("the number", unit="of the quantity"),
     },
     ["point", "eps_min", "seed", "arm", "quantity"],
@@ -106,7 +105,7 @@ SELECTION_SCORES = TableColumns(
 SELECTION_STEPS = TableColumns(
     "selection_steps",
     "a row per (study, point, arm): the critical frequency of the rare feature",
-    {**STUDY, **POINT, **ARM, **STEP, **SEEDS},
+    {**STUDY_COLUMN, **POINT, **ARM, **STEP, **SEEDS},
     ["study", "point", "arm"],
 )
 SELECTION_FATE = TableColumns(
@@ -114,7 +113,7 @@ SELECTION_FATE = TableColumns(
     "a row per (study, point, eps_min, seed): the learning outcome of a dense replica, and what the"
     " critical-frequency model predicts from its initial weights",
     {
-        **STUDY,
+        **STUDY_COLUMN,
         **POINT,
         **EPS_MIN,
         "seed": SEED,
@@ -131,7 +130,7 @@ SELECTION_LAW = TableColumns(
     "a row per (study, point) of the sweeps with the roles law_fit and law_test: measured and"
     " predicted critical frequency",
     {
-        **STUDY,
+        **STUDY_COLUMN,
         **POINT,
         "lambda": parameter("l2 regularisation"),
         "decay": parameter("lambda over the growth rate of a frequent feature"),
@@ -219,7 +218,7 @@ def build_outputs(section: Selection) -> StudyOutputs:
         tables["selection_steps"] = Table(schema("SELECTION_STEPS"), function, tables=sources)
     sweeps, sources = section.studies_with_role(*LAW), tables_with_role(section, *LAW)
     for name in law_tables(section):
-        function = f"{PACKAGE}.model_validation:{name}"
+        function = f"{PACKAGE}.measure:{name}"
         tables[name] = Table(schema(name.upper()), function, {"sweeps": sweeps}, tables=sources)
     tables[DIGITS] = collected_table(
         schema("SELECTION_DIGITS"), MEASURE_DIGITS, "probes", DIGITS, section.digits

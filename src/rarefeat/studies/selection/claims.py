@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
-from rarefeat.studies.selection import model_diagnostics
+from rarefeat.studies.selection import critical_frequency
 from rarefeat.studies.selection.config import DIGITS, Selection
 from rarefeat.studies.selection.critical_frequency import (
     AMONG,
@@ -70,10 +70,7 @@ def axes_of(point: str) -> dict[str, float]:
 
 
 def score_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
-    """Measure AUCs at the last step and halfway, at every point.
-
-    A replica without a pure neuron has no AUC.
-    """
+    """Measure AUCs halfway and at the last step; a replica without a pure neuron has none."""
     recorded = sorted(table["step"].unique())
     rows = table[table["step"].isin([recorded[len(recorded) // 2], recorded[-1]])]
     keys = ["step", *POINT, "source"]
@@ -141,10 +138,7 @@ def claim_on_help(arm: str) -> str:
 
 
 def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
-    """Measure how far every arm shifts the critical frequency, and its cost, at every point.
-
-    The cost is the change of the alignment of the frequent features.
-    """
+    """Measure shifts of the critical frequency, and the cost to the frequent features."""
     for point, group in table.groupby("point"):
         learned = {arm: learned_matrix(rows) for arm, rows in group.groupby("arm")}
         estimates = {arm: estimate_critical_frequency(rows) for arm, rows in learned.items()}
@@ -173,7 +167,7 @@ def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
 def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[Measurement]:
     """Measure errors of the critical-frequency model in the regimes of test and fit."""
     fitted = table[table["study"] != TEST]
-    baseline = model_diagnostics.BASELINES
+    baseline = critical_frequency.BASELINES
     for name, group in table.groupby("study"):
         error = np.abs(group["predicted"] - group["step"]).to_numpy()
         step = group["step"].to_numpy()
@@ -186,10 +180,10 @@ def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[
             "L-error": error,
             "L-error-constant": error - np.abs(baseline["constant"](fitted, group) - step),
             "L-ridge": error - np.abs(baseline["ridge"](fitted, group) - step),
-            "L-residual": model_diagnostics.explained(group),
-            "L-auc-within": model_diagnostics.auc_within(replicas),
-            "L-slope": model_diagnostics.calibration_slope(replicas),
-            "L-loss": model_diagnostics.excess_loss(replicas),
+            "L-residual": critical_frequency.explained(group),
+            "L-auc-within": critical_frequency.auc_within(replicas),
+            "L-slope": critical_frequency.calibration_slope(replicas),
+            "L-loss": critical_frequency.excess_loss(replicas),
         }
         regime = {"over": "drawn regimes" if name == TEST else "the regimes of the fit"}
         for claim, values in values_of.items():

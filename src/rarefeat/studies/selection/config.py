@@ -136,10 +136,7 @@ class LatinHypercube(Section):
 
 
 class InterventionSweep(SeedSettings):
-    """Trainings at every point of a grid, or of drawn regimes, every arm on the same tokens.
-
-    The simulator is `reduced` and the bias rule `follow`.
-    """
+    """Trainings of all arms at points or in drawn regimes, by `reduced` and `follow`."""
 
     role: Literal["scores", "interventions", "help", "law_fit", "law_test"] = Field(
         description="scores: which score finds the neurons; interventions: effects of masks; help:"

@@ -21,11 +21,10 @@ from rarefeat.model.pruning import mask_smallest
 from rarefeat.model.randomness import generator
 from rarefeat.studies.selection.config import Perceptron
 from rarefeat.studies.selection.scores import compute_score
+from rarefeat.training.perceptrons import Parameters, forward, initial_parameters
 from rarefeat.workflow.run.cli_helpers import progress
 
 SIDE, CLASSES = 8, 10
-Parameters = list[Tensor]
-"""Weights (S, in, out) and biases (S, 1, out) of both layers."""
 
 
 class Split(NamedTuple):
@@ -59,21 +58,9 @@ def split_digits(draws: str, training: Perceptron, rho: float, seed: int) -> Spl
     return Split(x[train][is_used], x[train], y[train], x[test], y[test], rare)
 
 
-def initial_parameters(training: Perceptron, generators: list[torch.Generator]) -> Parameters:
-    """Draw He's normal weights, by one generator for each replica; biases are 0."""
-    parameters = []
-    for n_in, n_out in ((SIDE**2, training.hidden), (training.hidden, training.m)):
-        weights = torch.stack([torch.randn(n_in, n_out, generator=rng) for rng in generators])
-        parameters.append(weights * math.sqrt(2 / n_in))
-        parameters.append(torch.zeros(len(generators), 1, n_out))
-    return parameters
-
-
 def embed_images(parameters: Parameters, x: Float[Tensor, "S n 64"]) -> Float[Tensor, "S n m"]:
     """Compute the activations of the neurons."""
-    for weights, bias in zip(parameters[::2], parameters[1::2], strict=True):
-        x = torch.relu(matmul(x, weights) + bias)
-    return x
+    return torch.relu(forward(parameters, x))
 
 
 def logits(f: Float[Tensor, "S v m"], tau: float) -> Float[Tensor, "S v v"]:
@@ -86,11 +73,7 @@ def logits(f: Float[Tensor, "S v m"], tau: float) -> Float[Tensor, "S v v"]:
 def masked_objective(
     f: Float[Tensor, "S v m"], mask: Bool[Tensor, "S m"], tau: float
 ) -> Float[Tensor, " S"]:
-    """Compute an objective whose gradient is that of NT-Xent under a mask, eq. (5).
-
-    The softmax weights are those of the masked neurons. It is `nt_xent` of images/nt_xent.py with
-    weights, for many replicas.
-    """
+    """Compute what has the gradient of NT-Xent (images/nt_xent.py) under a mask, eq. (5)."""
     n_views = f.shape[1]
     positive = torch.arange(n_views).roll(n_views // 2)
     with torch.no_grad():
@@ -119,12 +102,11 @@ def train(
 ) -> tuple[Parameters, Bool[Tensor, "S m"]]:  # fmt: skip
     """Train replicas under one rule; return their parameters and the last mask.
 
-    The random streams of a seed are the same under every rule. A random mask is drawn at every
-    step: neurons that are masked at every step would get a gradient at every step, and take over
-    the whole embedding.
+    A random mask is drawn at every step: neurons that are always masked would take over.
     """
     random = [generator(draws, seed, "training") for seed in seeds]
-    parameters = [tensor.requires_grad_() for tensor in initial_parameters(training, random)]
+    start = initial_parameters([SIDE**2, training.hidden, training.m], random)
+    parameters = [tensor.requires_grad_() for tensor in start]
     mask_generators = [generator(draws, seed, "random mask") for seed in seeds]
     rates = {"momentum": training.momentum, "weight_decay": training.weight_decay}
     optimiser = torch.optim.SGD(parameters, lr=training.lr, **rates)
@@ -159,10 +141,7 @@ def measure_moments(parameters: Parameters, f: Float[Tensor, "S v m"]) -> Moment
 def digits_of_selection(
     cell: dict, seeds: list[int], label: str, draws: str, training: Perceptron
 ) -> list[dict]:
-    """Return the accuracy of a linear probe on rare and frequent digits, under every rule.
-
-    The probe is fitted on balanced images.
-    """
+    """Return accuracies on rare and frequent digits of a probe of balanced ones, by rule."""
     rho, rows = float(cell["rho"]), []
     splits = [split_digits(draws, training, rho, seed) for seed in seeds]
     for rule in ("dense", *training.rules):

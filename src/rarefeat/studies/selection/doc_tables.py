@@ -10,8 +10,8 @@ import pandas as pd
 
 from rarefeat.claims.claim import RANGES
 from rarefeat.statistics import UNBOUNDED, student_interval
-from rarefeat.studies.experiment import means_by
-from rarefeat.studies.selection import model_diagnostics
+from rarefeat.studies.experiment import means_by, means_of
+from rarefeat.studies.selection import critical_frequency
 from rarefeat.studies.selection.critical_frequency import AMONG
 
 POINT = ["point", "eps_min"]
@@ -39,10 +39,7 @@ def changes_from_dense(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def begins_first(arms: pd.Series) -> pd.Series:
-    """Return whether each arm is a mask that begins at T3, the first onset above 0.
-
-    It may have a stop or masked keys.
-    """
+    """Return whether an arm is a mask from T3 on, the first onset above 0, also with a stop."""
     onsets = arms.str.extract(r"onset=(\d+)")[0].dropna().astype(int)
     first = onsets[onsets > 0].min() if (onsets > 0).any() else 0
     others = arms.str.contains("alpha=|schedule=|source=|renewed=")
@@ -69,17 +66,12 @@ def last_scores(table: pd.DataFrame) -> pd.DataFrame:
 
 def scores_at_end(table: pd.DataFrame) -> pd.DataFrame:
     """Return the AUC of every score at the last step of every point."""
-    groups = last_scores(table).groupby([*POINT, "score"], sort=False)["auc"]
-    rows = [(*key, *mean_row(auc, RANGES["share"])) for key, auc in groups]
-    return pd.DataFrame(rows, columns=[*POINT, "score", *ROW])
+    last = last_scores(table)
+    return means_of(last, [*POINT, "score"], "auc", lambda _: RANGES["share"]).drop(columns="sd")
 
 
 def scores_over_regimes(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Return median and range of the AUC of every score over regimes, by bias scale.
-
-    Regimes are those of d, lambda and eps_min below 1. The value of a regime is the mean over its
-    replicas with a pure neuron at the last step; those with fewer than MIN_REPLICAS are left out.
-    """
+    """Return median and range over regimes with enough pure neurons of each score's AUC."""
     groups = pd.concat(
         last_scores(table)[lambda last: last["eps_min"] < 1]
         .groupby([*POINT, "score"], sort=False)["auc"]
@@ -117,11 +109,7 @@ def masks(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def helped(table: pd.DataFrame) -> pd.DataFrame:
-    """Return costs of the interventions between T1 and T3, and their silent neurons.
-
-    Means over all eps_min: the change of the alignment of frequent features, the fraction of
-    silent neurons, and the number of neurons that were re-initialised.
-    """
+    """Return means over eps_min of cost, silent neurons and revivals of what helps from T1 on."""
     cost = changes(table, ["majority_alignment"]).groupby(["point", "arm"])["mean"].mean()
     quantities = table[table["quantity"].isin(["silent_share", "revivals", "diverged"])]
     wide = quantities.pivot_table(
@@ -131,10 +119,7 @@ def helped(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def acting(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the change of the largest cosine to the rare feature by masks that act early.
-
-    They act from the first step on, or from T1.
-    """
+    """Return the change of the largest cosine by masks from the first step on, or from T1."""
     return changes(table, ["max_alignment"])[[*POINT, "arm", *ROW]]
 
 
@@ -180,15 +165,11 @@ def error_row(regimes: pd.DataFrame) -> tuple:
 
 
 def law_baselines(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the error of the model minus that of each baseline, in the regimes of the test.
-
-    A baseline is fitted on the regimes that the model was fitted on, and on all other regimes of
-    the test.
-    """
+    """Return the model's error minus each baseline's, fitted as it was and on the other tests."""
     is_test, has_step = table["study"].str.contains("test"), table["step"].notna()
     fit, test = table[~is_test & has_step], table[is_test & has_step]
     error, rows = (test["predicted"] - test["step"]).abs(), []
-    for name, predict in model_diagnostics.BASELINES.items():
+    for name, predict in critical_frequency.BASELINES.items():
         others = [predict(test.drop(index), test.loc[[index]])[0] for index in test.index]
         for regimes, found in ((len(fit), predict(fit, test)), (len(test) - 1, others)):
             change = error - np.abs(found - test["step"])
@@ -205,7 +186,7 @@ def digits_changes(table: pd.DataFrame) -> pd.DataFrame:
 
 def digits(table: pd.DataFrame) -> pd.DataFrame:
     """Return the means of `digits_changes` over seeds with their intervals."""
-    means = means_by(digits_changes(table), ["rho", "group", "rule"], ["value"])
+    means = means_of(digits_changes(table), ["rho", "group", "rule"])
     return means[["rho", "rule", "group", *ROW]]
 
 
@@ -221,7 +202,6 @@ TABLES = {
     "selection_law_constants": (("selection_law",), law_constants),
     "selection_law_errors": (("selection_law",), law_errors),
     "selection_law_baselines": (("selection_law",), law_baselines),
-    "selection_law_regimes": (("selection_law",), lambda table: table),
     "selection_acting": (("acting_selection",), acting),
     "selection_digits": (("selection_digits",), digits),
 }

@@ -1,4 +1,4 @@
-"""Figures of the study of selection; their captions are in `__init__.py`."""
+"""Figures of the study of selection, of tables of replicas or of the published means."""
 
 from collections.abc import Mapping
 
@@ -78,10 +78,7 @@ def select_point(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def selection_interventions(tables: Tables) -> Figure:
-    """Draw what each mask changes of the rare feature's lead at one point, and who diverges.
-
-    The table has replicas, or the published means.
-    """
+    """Draw what each mask changes of the rare feature's lead at one point, and who diverges."""
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)
     rows = rows[rows["quantity"] == "gain"]
@@ -157,10 +154,7 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
 
 
 def selection_law(tables: Tables) -> Figure:
-    """Draw predicted against measured critical frequencies, and outcomes against probabilities.
-
-    Regimes without a critical frequency among the eps_min are left out.
-    """
+    """Draw predicted against measured critical frequencies, where there are, and outcomes."""
     law, outcomes = tables["selection_law"], tables["selection_fate"]
     names = sorted(set(law["study"]))
     styles = (SeriesStyle(GREY, "<", filled=False).without_line, STYLES[2].without_line)
@@ -186,10 +180,7 @@ def selection_law(tables: Tables) -> Figure:
 
 
 def law_errors_by_third(table: pd.DataFrame) -> Figure:
-    """Draw the error of the predicted critical frequency, by third of each hyper-parameter.
-
-    Input: the published `selection_law_errors`.
-    """
+    """Draw the published `selection_law_errors`, by third of each hyper-parameter."""
     every = table[table["parameter"] == "all"].iloc[0]
     columns = {"error": "mean", "error_low": "ci_low", "error_high": "ci_high"}
     rows = table[table["parameter"] != "all"].rename(columns=columns)
@@ -214,10 +205,7 @@ def law_errors_by_third(table: pd.DataFrame) -> Figure:
 
 
 def selection_digits(tables: Tables) -> Figure:
-    """Draw the changes of the accuracies on rare and frequent digits by every rule.
-
-    The table has replicas, or the published means.
-    """
+    """Draw the changes of the accuracies on rare and frequent digits by every rule."""
     (table,) = tables.values()
     rows = digits_changes(table) if "seed" in table else table
     names = {rule: arm_name(rule) for rule in dict.fromkeys(rows["rule"])}

@@ -1,5 +1,10 @@
-"""Measurements of every arm of a sweep at T, and of the scores of the dense arm on the way."""
+"""Measurements of every arm of a sweep at T, of the scores of the dense arm on the way, and of the
+critical-frequency model: its constants, and errors in other regimes.
+"""
 
+from collections.abc import Mapping
+
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
@@ -7,18 +12,31 @@ from torch import Tensor
 
 from rarefeat.model.divergence import diverged
 from rarefeat.model.linear_probe import linear_probe
+from rarefeat.model.logistic_fit import LogisticFit, fit_logistic
 from rarefeat.model.neurons import absolute_cosines, alignment_metrics, minority_overlap
 from rarefeat.model.randomness import generator
 from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import aggregated_sign, latent_pairs, regression_target
 from rarefeat.model.theory import activation_probability
 from rarefeat.model.thresholds import HALF_LEARNED, PURE_COSINE
-from rarefeat.stages.critical_frequency import TrainingPoint
+from rarefeat.stages import critical_frequency
+from rarefeat.stages.critical_frequency import InitialProjections, TrainingPoint
 from rarefeat.stages.probe import embed_pairs
-from rarefeat.studies.selection.config import SCORES, Intervention, LatinHypercube
-from rarefeat.studies.selection.regimes import point_of, training_point
+from rarefeat.studies.selection.config import (
+    SCORES,
+    Intervention,
+    InterventionSweep,
+    LatinHypercube,
+)
+from rarefeat.studies.selection.critical_frequency import estimate_critical_frequency
 from rarefeat.studies.selection.scores import compute_score, evaluate_score
-from rarefeat.studies.selection.training import ArmReplicas, ScoredState, train
+from rarefeat.studies.selection.training import (
+    ArmReplicas,
+    ScoredState,
+    point_of,
+    train,
+    training_point,
+)
 from rarefeat.training.step import replicas_per_batch
 from rarefeat.workflow.config.model import Data, Training
 
@@ -30,10 +48,7 @@ SCORE_TYPES = {
 
 
 def quantities(
-    point: TrainingPoint,
-    replicas: ArmReplicas,
-    dictionary: Float[Tensor, "S p d"],
-    patience: int,
+    point: TrainingPoint, replicas: ArmReplicas, dictionary: Float[Tensor, "S p d"], patience: int
 ) -> dict[str, Float[Tensor, " S"]]:
     """Compute the quantities of one arm at T; `__init__.py` says what each is."""
     minority, state, weights = len(point.data.minority), replicas.state, replicas.state.weights
@@ -128,3 +143,121 @@ def measure_selection(
     scores = pd.DataFrame(score_rows, columns=list(SCORE_TYPES)).astype(SCORE_TYPES)
     keys = {"point": point_of(cell), "eps_min": float(cell["eps_min"])}
     return pd.DataFrame(rows).assign(**keys), scores.assign(**keys)
+
+
+Regimes = dict[str, tuple[TrainingPoint, InitialProjections]]
+"""By point: hyper-parameters, of which eps_min is not read, and the initial projections."""
+
+
+def replica_margins(
+    name: str, sweep: InterventionSweep, table: pd.DataFrame
+) -> tuple[pd.DataFrame, Regimes]:
+    """Return the outcome of every dense replica with its log margin, and the regimes."""
+    seeds = list(range(sweep.first_seed, sweep.first_seed + sweep.seeds))
+    dense = table[table["arm"] == "dense"].pivot(
+        index=["point", "eps_min", "seed"], columns="quantity", values="value"
+    )
+    regimes, rows = {}, []
+    for cell in sweep.cells():
+        at = training_point(sweep.data, sweep.training, sweep.sigma, sweep.hypercube, cell.values)
+        key = point_of(cell.values)
+        if key not in regimes:
+            draw = critical_frequency.draw_initial_projections
+            regimes[key] = at, draw(sweep.draws, at, seeds)
+        replicas = dense.loc[(key, at.eps_min)].reindex(seeds)
+        cosine = replicas["cosine_at_T1"].to_numpy()
+        columns = {
+            "study": name,
+            "point": key,
+            "eps_min": at.eps_min,
+            "seed": seeds,
+            "learned": replicas["learned"].to_numpy(),
+            "diverged": replicas["diverged"].to_numpy(),
+            "margin": critical_frequency.log_margin(regimes[key][1], at).numpy(),
+            "ratio_at_T1": cosine / at.threshold if at.threshold else np.nan,
+        }
+        rows.append(pd.DataFrame(columns))
+    return pd.concat(rows, ignore_index=True), regimes
+
+
+def auc(values: np.ndarray, learned: np.ndarray) -> float:
+    """Compute the probability that who has learned has the larger value; NaN if all or none."""
+    yes, no = values[learned > 0.5], values[learned <= 0.5]
+    if not len(yes) or not len(no):
+        return np.nan
+    difference = yes[:, None] - no
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+def fit_constants(outcomes: pd.DataFrame) -> LogisticFit:
+    """Fit the two constants on replicas that did not diverge and that have a finite margin."""
+    used = outcomes[np.isfinite(outcomes["margin"]) & (outcomes["diverged"] == 0)]
+    return fit_logistic(used["margin"].to_numpy(), used["learned"].to_numpy())
+
+
+def regime_rows(outcomes: pd.DataFrame, regimes: Regimes, constants: LogisticFit) -> pd.DataFrame:
+    """Return measured and predicted critical frequency of each regime, with its parameters."""
+    rows = []
+    for (study, key), group in outcomes.groupby(["study", "point"], sort=False):
+        at, start = regimes[key]
+        data, training = at.data, at.training
+        matrix = group.pivot(index="eps_min", columns="seed", values="learned").sort_index()
+        learned, ratio = group["learned"].to_numpy(), group["ratio_at_T1"].fillna(0.0).to_numpy()
+        rows.append(
+            {
+                "study": study,
+                "point": key,
+                "lambda": training.lambda_,
+                "decay": training.lambda_ / at.growth_rate,
+                "share": training.bias.share,
+                **{name: getattr(data, name) for name in ("C", "L", "d", "d1")},
+                **{name: getattr(training, name) for name in ("tau", "m", "sigma_0", "eta")},
+                **estimate_critical_frequency(matrix).columns(),
+                "predicted": critical_frequency.critical_frequency(at, constants, start),
+                "auc": auc(group["margin"].to_numpy(), learned),
+                "auc_of_ratio": auc(ratio, learned),
+                "learned": group["learned"].mean(),
+                "probability": group["probability"].mean(),
+                "diverged": int(group["diverged"].sum()),
+                "n": matrix.shape[1],
+                "centre": constants.centre,
+                "steepness": constants.steepness,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def validate_model(
+    tables: Mapping[str, pd.DataFrame], sweeps: dict[str, InterventionSweep]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Fit the model on the sweeps of role law_fit; predict all replicas, and all regimes."""
+    margins = {
+        name: replica_margins(name, sweep, tables[f"{name}_selection"])
+        for name, sweep in sweeps.items()
+    }
+    constants = fit_constants(
+        pd.concat([margins[name][0] for name, sweep in sweeps.items() if sweep.role == "law_fit"])
+    )
+    outcomes, rows = [], []
+    for table, regimes in margins.values():
+        probability = critical_frequency.learning_probability(
+            torch.tensor(table["margin"].to_numpy()), constants
+        )
+        outcomes.append(table.assign(probability=probability.numpy()))
+        rows.append(regime_rows(outcomes[-1], regimes, constants))
+    return pd.concat(outcomes, ignore_index=True), pd.concat(rows, ignore_index=True)
+
+
+def selection_fate(
+    tables: Mapping[str, pd.DataFrame], sweeps: dict[str, InterventionSweep]
+) -> pd.DataFrame:
+    """Return every replica of the sweeps of the model."""
+    keys = ["study", "point", "eps_min", "seed"]
+    return validate_model(tables, sweeps)[0].sort_values(keys, ignore_index=True)
+
+
+def selection_law(
+    tables: Mapping[str, pd.DataFrame], sweeps: dict[str, InterventionSweep]
+) -> pd.DataFrame:
+    """Return every regime of the sweeps of the model."""
+    return validate_model(tables, sweeps)[1].sort_values(["study", "point"], ignore_index=True)

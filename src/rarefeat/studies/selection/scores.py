@@ -19,10 +19,7 @@ SILENT_LAST = torch.finfo(torch.float32).max
 def effective_rate(
     mean: Float[Tensor, "S m"], mean_of_square: Float[Tensor, "S m"]
 ) -> Float[Tensor, "S m"]:
-    """Compute (E a)^2 / E a^2.
-
-    It is the frequency of an `a` that is one value or else 0; SILENT_LAST where it is always 0.
-    """
+    """Compute (E a)^2 / E a^2, the frequency of an `a` of one value; SILENT_LAST if it is 0."""
     return torch.where(mean_of_square > 0, mean.square() / mean_of_square, SILENT_LAST)
 
 

@@ -1,9 +1,13 @@
 """The interventions of a sweep, as arms of the training loop (training/loop.py).
 
+Data, training and noise at a cell of a sweep are here, too, also where its regime is drawn.
+
 Purposes of the random streams, in the namespace `draws`: train, those of `PairSource`, revived.
 Axes: S replicas, N training pairs, L tokens, m neurons, p coordinates of a weight, d features.
 """
 
+import math
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -29,12 +33,12 @@ from rarefeat.model.simulators import (
 from rarefeat.model.sparse_coding import frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
 from rarefeat.stages.critical_frequency import TrainingPoint
-from rarefeat.studies.selection.config import Intervention
+from rarefeat.studies.selection.config import Intervention, LatinHypercube
 from rarefeat.studies.selection.scores import SILENT_LAST, compute_score, effective_rate
 from rarefeat.training import loop
 from rarefeat.training.loop import Change, PairSource, View
 from rarefeat.training.step import TrainState, batch_loss
-from rarefeat.workflow.config.model import Training
+from rarefeat.workflow.config.model import Data, Training
 
 CORE_RULES = {
     "norm": rules.mask_smallest_norms,
@@ -192,9 +196,8 @@ def train(
 ) -> tuple[dict[str, ArmReplicas], list[ScoredState], Float[Tensor, "S m"]]:  # fmt: skip
     """Train every arm on the same tokens; an arm and seed does not depend on the others.
 
-    Returns the replicas at T by label of the arm, the dense replicas at the `scored` steps, and the
-    uniform draws of the score `random`. `memory` is the window of the running moments, and
-    `patience` the batches without an open gate after which a neuron is silent.
+    Returns the replicas at T by arm, the dense ones at the `scored` steps, and the uniform draws of
+    the score `random`; `memory` and `patience` are those of the config.
     """
     pairs = latents(draws, point, seeds)
     source = PairSource(draws, "reduced", point.data, point.training, point.sigma, seeds, pairs)
@@ -245,12 +248,9 @@ def bias_after_step(
 
 
 def reinitialise_neurons(
-    simulator: ReducedSimulator,
-    weights: Float[Tensor, "S m p"],
-    which: Bool[Tensor, "S m"],
-    sigma_0: float,
-    generators: Generators,
-) -> Float[Tensor, "S m p"]:
+    simulator: ReducedSimulator, weights: Float[Tensor, "S m p"], which: Bool[Tensor, "S m"],
+    sigma_0: float, generators: Generators,
+) -> Float[Tensor, "S m p"]:  # fmt: skip
     """Draw some neurons again from the initial distribution, N(0, sigma_0^2) in R^d1.
 
     The distribution is exact: a new neuron has Gaussian coordinates in the span of the other
@@ -273,3 +273,37 @@ def reinitialise_neurons(
         features[0, i] = row[:d]
         result[s] = simulator.join_coordinates(features, robust_cholesky(gram[None]).float())[0]
     return result
+
+
+def point_of(cell: Mapping[str, float]) -> str:
+    """Return the point of a cell, without eps_min, as in tables: `share=0.2, lambda=0.05`."""
+    return ", ".join(f"{axis}={value:g}" for axis, value in cell.items() if axis != "eps_min")
+
+
+def training_point(
+    data: Data, training: Training, sigma: float, hypercube: LatinHypercube | None,
+    cell: Mapping[str, float],
+) -> TrainingPoint:  # fmt: skip
+    """Return the training point of a cell of a sweep.
+
+    In a drawn regime, sigma_0 and sigma are scaled by d1^(-1/2), lambda is drawn in units of the
+    growth rate of a frequent feature, and eta is such that a frequent feature grows by
+    `hypercube.growth` per step.
+    """
+    values = hypercube.values()[int(cell["regime"])] if hypercube else cell
+    sizes = {name: values[name] for name in ("C", "L", "d", "d1") if name in values}
+    scale = math.sqrt(data.d1 / sizes.get("d1", data.d1))
+    update = {name: values[name] for name in ("tau", "m") if name in values}
+    update["sigma_0"] = scale * values.get("sigma_0", training.sigma_0)
+    if "share" in values:
+        update["bias"] = training.bias.model_copy(update={"share": values["share"]})
+    if "lambda" in values:
+        update["lambda_"] = values["lambda"]
+    data, training = data.model_copy(update=sizes), training.model_copy(update=update)
+    result = TrainingPoint(data, training, scale * sigma, cell["eps_min"])
+    if not hypercube:
+        return result
+    rate = result.growth_rate
+    decay = values.get("lambda", training.lambda_ / rate)
+    rates = {"lambda_": decay * rate, "eta": hypercube.growth / (rate * (1 - decay))}
+    return result._replace(training=training.model_copy(update=rates))

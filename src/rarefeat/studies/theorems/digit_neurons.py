@@ -26,15 +26,15 @@ from rarefeat.figures.style import GREY, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE
 from rarefeat.studies.theorems.problems import DigitProblem
-from rarefeat.studies.theorems.rows import (
+from rarefeat.studies.theorems.results import (
     Row,
     by_setting,
     of_quantity,
     recorded_steps,
+    result_schema,
     setting_rows,
     settings_on,
 )
-from rarefeat.studies.theorems.tables import result_schema
 
 STUDY = "digit_neurons"
 QUANTITIES = {
@@ -144,9 +144,7 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot how clear the clusters of neurons are after training by initial size, from replicas or
-    the published means.
-    """
+    """Plot how clear the clusters of neurons are after training, by initial size."""
     (table,) = tables.values()
     sizes = settings_on(table, "sigma").items()
     names = {setting: f"spread {sigma:g} / 8" for sigma, setting in sizes}

@@ -20,7 +20,7 @@ from rarefeat.model.sparse_coding import frequencies
 from rarefeat.model.theory import stage1_growth
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.studies.theorems.problems import TrainedStages
-from rarefeat.studies.theorems.rows import Numbers, Row
+from rarefeat.studies.theorems.results import Numbers, Row
 from rarefeat.training.pretraining import TrainedEncoder, pretrain
 from rarefeat.workflow.config.model import Arm, Training
 

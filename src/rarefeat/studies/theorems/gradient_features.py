@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.problems import Gaussians, GradientFeatures, TwoLayerTraining
-from rarefeat.studies.theorems.rows import Numbers, Row
+from rarefeat.studies.theorems.results import Numbers, Row
 
 QUANTITIES = {
     "cosine_start": "largest cosine of an initial neuron to the feature that is met worst",

@@ -14,7 +14,7 @@ from torch.nn import functional
 from rarefeat.model.randomness import generator
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.studies.theorems.problems import InputStructure
-from rarefeat.studies.theorems.rows import Numbers, Row
+from rarefeat.studies.theorems.results import Numbers, Row
 
 QUANTITIES = {
     "digits_isotropic": "share of fresh digits that the student puts where the teacher does, after"

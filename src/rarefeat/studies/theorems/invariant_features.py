@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.problems import HiddenBits
-from rarefeat.studies.theorems.rows import Numbers, Row
+from rarefeat.studies.theorems.results import Numbers, Row
 
 QUANTITIES = {
     "loss": "contrastive loss with l(t) = -t of a random representation of norm B, over sampled"
@@ -111,11 +111,7 @@ def linear_overlaps(
 def optimal_representation(
     probability: Joint, norm: float, problem: HiddenBits, shared: bool, stream: torch.Generator
 ) -> Phi:
-    """Return the representation of one norm with the smallest logistic loss, by descent.
-
-    Any function of the bits is allowed (A2); the loss is the exact expectation (7.1). Of several
-    starts the best end is returned.
-    """
+    """Return the representation of one norm with the least exact loss (7.1) of some descents."""
     n, q = probability.shape
     free = torch.randn(problem.starts, n, q, problem.k, generator=stream, dtype=torch.double)
     free.requires_grad_()

@@ -21,8 +21,14 @@ from rarefeat.figures.style import SeriesStyle, sequential_styles
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import STATED, plot_stated
 from rarefeat.studies.theorems.problems import LoopedProblem
-from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows, settings_on
-from rarefeat.studies.theorems.tables import result_schema
+from rarefeat.studies.theorems.results import (
+    Row,
+    by_setting,
+    of_quantity,
+    result_schema,
+    setting_rows,
+    settings_on,
+)
 
 STUDY = "looped_transformer"
 QUANTITIES = {
@@ -96,9 +102,8 @@ def log_decay(
 ) -> Float[Tensor, "B t"]:
     """Return the log of the sum over i of components_i (1 - lambda_i / L)^(power t), by t.
 
-    It is what is left of an error after t loops with eta = 1 / L: for power 2 |theta^(t) -
-    theta*|^2 / |theta^(0) - theta*|^2, for 1 |<out, theta*> - alpha| / |alpha| of Theorem 8.16.
-    Logarithms are summed, so that rounding has no part.
+    It is what is left of an error after t loops with eta = 1 / L: power 2 of the squared distance,
+    1 of Theorem 8.16. Logarithms are summed, so that rounding has no part.
     """
     t = torch.arange(T + 1, dtype=values.dtype)[:, None]
     shrink = torch.log1p(-(values / values[:, -1:])[:, None, :-1])

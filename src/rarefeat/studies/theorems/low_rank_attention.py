@@ -21,8 +21,14 @@ from rarefeat.figures.style import COLUMN, PAGE, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import STATED, plot_stated
 from rarefeat.studies.theorems.problems import AttentionProblem
-from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows, settings_on
-from rarefeat.studies.theorems.tables import result_schema
+from rarefeat.studies.theorems.results import (
+    Row,
+    by_setting,
+    of_quantity,
+    result_schema,
+    setting_rows,
+    settings_on,
+)
 
 STUDY = "low_rank_attention"
 QUANTITIES = {
@@ -107,11 +113,7 @@ def simulated_losses(
 def descended_loss(
     covariance: Float[Tensor, "d d"], N: int, r: int, stream: torch.Generator
 ) -> float:
-    """Return the least pretraining loss that L-BFGS finds among U = A B^T of rank r, from a random
-    start.
-
-    No use is made of Theorem 5.4.1; the gradient by U is Gamma Lambda U Lambda - Lambda^2.
-    """
+    """Return the least pretraining loss of U = A B^T by L-BFGS, without use of Theorem 5.4.1."""
     d, Lambda = len(covariance), covariance.numpy()
     first = ((1 + 1 / N) * Lambda + np.trace(Lambda) / N * np.eye(d)) @ Lambda
 

@@ -23,14 +23,14 @@ from rarefeat.figures.style import STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE, STATED
 from rarefeat.studies.theorems.problems import AdditionTable
-from rarefeat.studies.theorems.rows import (
+from rarefeat.studies.theorems.results import (
     Row,
     by_setting,
     of_quantity,
     recorded_steps,
+    result_schema,
     setting_rows,
 )
-from rarefeat.studies.theorems.tables import result_schema
 from rarefeat.workflow.run.cli_helpers import progress
 
 STUDY = "modular_addition"

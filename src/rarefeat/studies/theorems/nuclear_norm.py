@@ -21,8 +21,13 @@ from rarefeat.figures.style import GREY, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE, STATED
 from rarefeat.studies.theorems.problems import NuclearProblem
-from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows
-from rarefeat.studies.theorems.tables import result_schema
+from rarefeat.studies.theorems.results import (
+    Row,
+    by_setting,
+    of_quantity,
+    result_schema,
+    setting_rows,
+)
 
 STUDY = "nuclear_norm"
 QUANTITIES = {
@@ -138,9 +143,7 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot accuracy out of domain over the penalty at the middle sample size, a line for each
-    reading of the text, from replicas or the published means.
-    """
+    """Plot accuracy out of domain over the penalty at the middle sample size, by reading."""
     (table,) = tables.values()
     keys = table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
     sizes = sorted(keys["n"].unique())

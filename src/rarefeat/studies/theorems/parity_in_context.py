@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.problems import ParityInContext
-from rarefeat.studies.theorems.rows import Numbers, Row
+from rarefeat.studies.theorems.results import Numbers, Row
 
 QUANTITIES = {
     "larger_loss": "largest hinge loss of a task of Theorem 5.5.1's larger model; stated: 0",

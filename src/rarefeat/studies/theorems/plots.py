@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import ESTIMATED, add_legend, panels, plot_points
 from rarefeat.figures.style import GREY, STYLES, SeriesStyle
-from rarefeat.studies.theorems.rows import of_quantity
+from rarefeat.studies.theorems.results import of_quantity
 
 STATED = SeriesStyle("0", dash=(0, (4, 1.5)))
 SHARE = (0.0, 1.0)
@@ -26,9 +26,7 @@ def plot_stated(ax: Axes, rows: pd.DataFrame, x: str = "at", **look: Any) -> Non
 
 
 def invariant_features(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot the identity of Theorem 7.1, and what the optimum encodes, at each norm, from replicas
-    or the published means.
-    """
+    """Plot the identity of Theorem 7.1, and what the optimum encodes, at each norm."""
     (table,) = tables.values()
     table = table[table["result"] == "invariant_features"]
     norms = table["point"].astype(float)

@@ -4,31 +4,27 @@ A plan reads this file and no other of the folder: it needs keys and grids, and 
 """
 
 import itertools
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.config.names import Name
-from rarefeat.workflow.config.section import Section, check_distinct
-from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.section import Distinct, LeaveOutNull, Section
+from rarefeat.workflow.config.seeds import Replicas
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 AtLeast2 = Annotated[int, Field(ge=2)]
 Value = TypeVar("Value")
-Axis = Annotated[list[Value], Field(min_length=1), AfterValidator(check_distinct)]
+Axis = Annotated[Distinct[Value], Field(min_length=1)]
 """Values of an axis."""
 Pair = Annotated[list[Value], Field(min_length=2, max_length=2)]
 
 
-class Result(Section):
+class Result(Replicas):
     """An exact result: seeds, values on some axes, and the problem that is the same at all."""
-
-    seeds: int = Field(ge=1, description="replicas of every cell")
-    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
 
     def cells(self) -> list[Cell]:
         """Return a cell for every combination of values; of `mixtures` the axis is `mixture`."""
@@ -36,10 +32,6 @@ class Result(Section):
         axes = {key.removesuffix("s"): values for key, values in self if key not in others}
         points = itertools.product(*axes.values())
         return [Cell(tuple(zip(axes, point, strict=True))) for point in points]
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Return blocks of seeds, by their name FIRST-LAST."""
-        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
 
 class LoopedProblem(Section):
@@ -150,16 +142,6 @@ class Mixture(Section):
         if self.gamma and (self.r != 2 * self.s or len(set(self.weights)) > 1):
             raise ValueError("gamma: Proposition F.9 is about r = 2 s and equal weights")
         return self
-
-
-def without_null(raw: Any) -> Any:
-    """Return named problems without those that a later config sets to null."""
-    return (
-        {k: item for k, item in raw.items() if item is not None} if isinstance(raw, dict) else raw
-    )
-
-
-LeaveOutNull = BeforeValidator(without_null)
 
 
 class TaskMixture(Result):

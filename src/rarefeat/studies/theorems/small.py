@@ -1,11 +1,11 @@
 """The small theorems together: the job that measures a point, their table and their claims."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
-import pandera.pandas as pa
 
 from rarefeat.claims.measurements import Measurement, measurement
+from rarefeat.studies.experiment import column, meanings, text
 from rarefeat.studies.theorems import (
     first_stages,
     gradient_features,
@@ -14,9 +14,7 @@ from rarefeat.studies.theorems import (
     parity_in_context,
     problems,
 )
-from rarefeat.studies.theorems.rows import Numbers, plain_rows
-from rarefeat.studies.theorems.tables import numbers_schema
-from rarefeat.workflow.files.schema import column, format_descriptions
+from rarefeat.studies.theorems.results import Numbers, numbers_schema, plain_rows
 
 PARTS = {
     "invariant_features": (invariant_features, problems.HiddenBits),
@@ -29,18 +27,11 @@ PARTS = {
 SCHEMA = numbers_schema(
     "theorem_numbers",
     {
-        "result": column(str, pa.Check.isin(list(PARTS)), "", "the theorems' module"),
-        "point": column(
-            str, None, "", "norm B, features d, law of the data, eps_min or hidden units m"
-        ),
+        "result": text("the theorems' module"),
+        "point": text("norm B, features d, law of the data, eps_min or hidden units m"),
     },
-    "invariant bit; 0 where there is none",
-    dict.fromkeys(name for part, _ in PARTS.values() for name in part.QUANTITIES),
-    "; ".join(
-        f"**{result}**: {format_descriptions(part.QUANTITIES)}"
-        for result, (part, _) in PARTS.items()
-    ),
-    "",
+    column("invariant bit; 0 where there is none", unit="of the quantity's axis"),
+    "; ".join(f"**{result}**: {meanings(part.QUANTITIES)}" for result, (part, _) in PARTS.items()),
 )
 
 
@@ -52,8 +43,9 @@ def measure(cell: dict, seeds: list[int], draws: str, problem: dict) -> list[dic
     return plain_rows(rows, result=result, point=str(point))
 
 
-def claims(table: pd.DataFrame) -> Iterator[Measurement]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> Iterator[Measurement]:
     """Measure every claim at every point of the table."""
+    (table,) = tables.values()
     for (result, point), rows in table.groupby(["result", "point"]):
         for claim, values in PARTS[result][0].claims(Numbers(rows)).items():
             # A claim on a law of the data speaks of no other one.

@@ -24,8 +24,14 @@ from rarefeat.figures.style import STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import STATED
 from rarefeat.studies.theorems.problems import SpuriousProblem
-from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows, settings_on
-from rarefeat.studies.theorems.tables import result_schema
+from rarefeat.studies.theorems.results import (
+    Row,
+    by_setting,
+    of_quantity,
+    result_schema,
+    setting_rows,
+    settings_on,
+)
 
 STUDY = "spurious_features"
 QUANTITIES = {
@@ -209,11 +215,9 @@ def accuracy(instance: Instance, weights: Ridge, gamma: float) -> float:
 
 
 def support_loss(invariant: int, spurious: int, gamma: float, norm: float) -> float:
-    """Return the least mean loss of weights with |w| <= norm on some features of either sort.
+    """Return the least mean loss (6.5) of weights with |w| <= norm on some features of either sort.
 
-    It is the objective of eq. (6.5). Without a bound on |w| it has no minimum: with weights on
-    invariant features alone every margin is positive, so that the loss goes to 0 as they grow, and
-    it does with a fixed weight on spurious ones as well.
+    Without a bound on |w| it has no minimum: the loss goes to 0 as weights grow.
     """
     a, b = quadrature(summed(feature(0.5), invariant)), quadrature(summed(feature(gamma), spurious))
     weight = np.outer(a.probability, b.probability)

@@ -25,8 +25,13 @@ from rarefeat.figures.style import FREQUENT, RARE, SeriesStyle
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE, plot_stated
 from rarefeat.studies.theorems.problems import Mixture
-from rarefeat.studies.theorems.rows import Row, by_setting, of_quantity, setting_rows
-from rarefeat.studies.theorems.tables import result_schema
+from rarefeat.studies.theorems.results import (
+    Row,
+    by_setting,
+    of_quantity,
+    result_schema,
+    setting_rows,
+)
 
 STUDY = "task_mixture"
 QUANTITIES = {
@@ -135,11 +140,7 @@ def project_to_class(G: Float[Tensor, "c c"], r: int) -> Float[Tensor, "c c"]:
 def minimise_contrastive_loss(
     x: Pairs, other: Pairs, r: int, steps: int = 300
 ) -> Float[Tensor, "c c"]:
-    """Return the Gram matrix W^T W of the class that minimises the contrastive loss (F.38).
-
-    The loss is convex in it: accelerated projected gradient, with its step found by halving. No use
-    is made of Lemma F.3.
-    """
+    """Return the W^T W of least contrastive loss (F.38), by accelerated projected gradient."""
     far, d = other - x.mean(0), x.shape[1]
 
     def value(G: Tensor) -> Tensor:
@@ -204,9 +205,8 @@ def fine_tune(
 def risk(scale: Float[Tensor, " r"], m: int, stream: torch.Generator) -> float:
     """Return the mean absolute error of a probe of m labels, over that of answering 0.
 
-    Features are a_j z_j of the target task. The predictor of least norm among those that fit the
-    labels, which is an empirical risk minimiser of F_{phi,t} (F.39) wherever all a_j > 0; the
-    labels are y = u^T z with u uniform on the sphere.
+    Features are a_j z_j of the target task, labels u^T z with u uniform on the sphere; the probe is
+    the predictor of least norm that fits them (F.39).
     """
     shape = {"generator": stream, "dtype": scale.dtype}
     u = functional.normalize(torch.randn(PROBES, len(scale), 1, **shape), dim=1)

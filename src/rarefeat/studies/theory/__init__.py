@@ -2,7 +2,7 @@
 
 A study has a role, which says what is read from it: neurons at the milestones of training and
 smallest neurons (history.py), one step with and without the mask of Theorem 3.2 (one_step.py), or
-trajectories. One study is varied, a hyper-parameter at a time (half_and_double.py). Claims are those
+trajectories. One study is varied, a hyper-parameter at a time (history.py). Claims are those
 of claims.py and pruning_claims.py; the paper's grid and the scaling study are measured, too.
 """
 
@@ -12,7 +12,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from rarefeat.studies.experiment import ARM, POINT, SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.studies.experiment import (
+    ARM,
+    POINT,
+    SEED,
+    SHARE,
+    SIZE,
+    TableColumns,
+    column,
+    meanings,
+    text,
+)
 from rarefeat.workflow.config.names import Name, merge_unique, suggest
 from rarefeat.workflow.config.section import Distinct, Section, format_validation_error
 from rarefeat.workflow.config.study import SHARED_STUDY_KEYS, Study, merge_configs
@@ -144,7 +154,6 @@ class Theory(Section):
         return merge_unique("studies", self.studies, varied)
 
 
-text = partial(column, kind=str, unit="")
 seeds = partial(column, bounds=SIZE, kind=int, unit="seeds")
 value_of = partial(column, unit="of the metric", missing=True)
 ONE_STEP = {
@@ -191,7 +200,7 @@ ONE_STEP_ROWS = TableColumns(
     {
         **POINT,
         "seed": SEED,
-        "metric": text("; ".join(f"{name}: {meaning}" for name, meaning in ONE_STEP.items())),
+        "metric": text(meanings(ONE_STEP)),
         "value": value_of("null where neurons are silent or no sample has the feature"),
     },
     (*POINT, "seed", "metric"),
@@ -280,7 +289,7 @@ def build_outputs(section: Theory) -> StudyOutputs:
     tables |= of_encoders("OVERLAP", "history:read_overlap", smallest)
     varied = (section.sensitivity.study, *(name for name in studies if name not in section.studies))
     tables["half_and_double"] = table(
-        "HALF_AND_DOUBLE", "half_and_double:half_and_double", sections={"theory": section},
+        "HALF_AND_DOUBLE", "history:half_and_double", sections={"theory": section},
         tables=tuple(f"{name}_milestones" for name in varied),
     )  # fmt: skip
     mapped = {"phase": roles("phase"), "overlap": smallest}

@@ -8,15 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from rarefeat.figures.labels import (
-    EPS,
-    INTERVALS,
-    PARAMETER_WORDS,
-    STEP,
-    n_of,
-    quantity,
-    seeds_of,
-)
+from rarefeat.figures.labels import EPS, INTERVALS, PARAMETER_WORDS, STEP, n_of, quantity, seeds_of
 from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points, set_y_range
 from rarefeat.figures.style import STYLES, SeriesStyle, sequential_styles
 from rarefeat.model.theory import stage1_growth
@@ -44,9 +36,7 @@ def by_study(
 def onset(study: TheoryStudy, eps_min: float, sigma: float) -> float:
     """Return the predicted step at which the minority feature takes off.
 
-    The strongest of m Gaussian neurons starts at sigma_0 sqrt(2 log m) and grows by the closed
-    form of stage 1 until its projection is as large as the whole neuron was at first, sigma_0
-    sqrt(d1).
+    The strongest of m neurons, sigma_0 sqrt(2 log m), grows as in stage 1 to sigma_0 sqrt(d1).
     """
     data, training = study.data, study.training
     eps = np.full(data.d, eps_min)
@@ -132,10 +122,7 @@ def half_and_double(tables: Tables) -> Figure:
 
 
 def overlap(tables: Tables, studies: dict[str, TheoryStudy]) -> Figure:
-    """Plot the share of the smallest neurons that are aligned with the minority feature by step.
-
-    Each study has a panel and each eps_min a line, at the pruning ratio next to ALPHA.
-    """
+    """Plot by step the share of the smallest neurons, about ALPHA, that are aligned with it."""
     shown = by_study(tables, studies)
     alpha = min(shown[0][1]["alpha"].unique(), key=lambda ratio: abs(ratio - ALPHA))
     figure, axes = panels(1, len(shown), 2.3, sharey=True)

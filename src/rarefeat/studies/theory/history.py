@@ -1,8 +1,11 @@
 """What is read from the recorded history of the neurons of a study.
 
-Milestones are what the theory speaks of. The overlap of the smallest neurons with those of the
-minority feature is what magnitude pruning takes for granted; no pruning ratio costs a training.
+Milestones are what the theory speaks of, and say of how many replicas the rare feature is learned,
+at half and at double each hyper-parameter, too. The overlap of the smallest neurons with those of
+the minority feature is what magnitude pruning takes for granted; no pruning ratio costs a training.
 """
+
+from collections.abc import Mapping
 
 import pandas as pd
 import torch
@@ -14,7 +17,8 @@ from rarefeat.model.randomness import generator
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.thresholds import ALIGNED_COSINE
 from rarefeat.stages.milestones import milestones
-from rarefeat.statistics import student_interval
+from rarefeat.statistics import fraction_interval, sign_test, student_interval
+from rarefeat.studies.theory import HALF_AND_DOUBLE, Theory
 from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.run.job_inputs import JobInputs
 
@@ -43,10 +47,7 @@ def read_milestones(inputs: JobInputs, study: Study) -> pd.DataFrame:
 def smallest_of_minority(
     history: Float[Tensor, "*R m q"], d: int, minority: int
 ) -> Float[Tensor, "*R m"]:
-    """Return the share of the k smallest neurons with |cos| >= 0.3 to a minority feature, by k.
-
-    Ties of norms are in the order of the neurons.
-    """
+    """Return, by k, the share of the k smallest neurons with |cos| >= 0.3 to a minority feature."""
     norms = history[..., d]
     cosines_times_norm = history[..., d - minority : d].abs()
     aligned = (cosines_times_norm >= ALIGNED_COSINE * norms[..., None]).any(-1).double()
@@ -68,3 +69,29 @@ def read_overlap(inputs: JobInputs, study: Study) -> pd.DataFrame:
                 rows.append((*dict(axes).values(), step, k / m, mean, *ends, n))
     names = ["eps_min", "sigma", "step", "alpha", "overlap", "ci_low", "ci_high", "n"]
     return pd.DataFrame(rows, columns=names)
+
+
+def half_and_double(tables: Mapping[str, pd.DataFrame], theory: Theory) -> pd.DataFrame:
+    """Return who learns the feature under each setting, tested by McNemar against the study."""
+    base, *varied = (find_learners(table) for table in tables.values())
+    names = [name for name in theory.every_study() if name not in theory.studies]
+    settings = [("", 1.0), *((key.rpartition(".")[2], f) for key, f in theory.settings())]
+    values = ["", *(theory.varied(name)[1].partition(" = ")[2] for name in names)]
+    rows = []
+    for setting, value, learned in zip(settings, values, (base, *varied), strict=True):
+        for eps_min in theory.sensitivity.eps_min:
+            by_seed = learned[eps_min]
+            low, high = fraction_interval(by_seed.to_numpy())
+            share = by_seed.mean(), low, high, len(by_seed)
+            rows.append((*setting, value, eps_min, *share, *sign_test(by_seed - base[eps_min])))
+    table = pd.DataFrame(rows, columns=list(HALF_AND_DOUBLE.columns))
+    return table.sort_values(list(HALF_AND_DOUBLE.keys), ignore_index=True)
+
+
+def find_learners(milestones: pd.DataFrame) -> dict[float, pd.Series]:
+    """Return by eps_min whether each seed's dense replica has learned the rare feature."""
+    learned = milestones[(milestones["metric"] == "learned") & (milestones["arm"] == "dense")]
+    return {
+        eps_min: replicas.set_index("seed")["value"].dropna()
+        for eps_min, replicas in learned.groupby("eps_min")
+    }

@@ -128,10 +128,7 @@ def firing(
     simulator: str, name: str, data: Data, training: Training, eps_min: float, sigma: float,
     seed: int, weights: Float[Tensor, "1 m p"], bias: Float[Tensor, "1 m"], batches: int = BATCHES,
 ) -> dict[str, float]:  # fmt: skip
-    """Measure the firing of neurons that Lemma E.1 bounds.
-
-    N_i are the features that the neuron is ordinary for at its W(0) (Definition B.1).
-    """
+    """Measure the firing that Lemma E.1 bounds; N_i is that of W(0) (Definition B.1)."""
     space = make_simulator(simulator, name, data.d, data.d1, training.m, [seed])
     initial = space.initial_weights(training.sigma_0, [generator(name, seed, "weights")])
     of_neuron = ordinary_neurons(initial, space.dictionary, eps_min)[0].float()
@@ -154,10 +151,7 @@ def firing(
 
 
 def power(counts: list[int], effects: list[float]) -> float:
-    """Return the exponent of an effect in the number of pruned neurons.
-
-    It is NaN for fewer than three distinct numbers, and where an effect is not positive.
-    """
+    """Return the exponent of an effect in the number of pruned neurons; NaN if it has none."""
     if len(set(counts)) < 3 or min(effects) <= 0:
         return math.nan
     return float(np.polyfit(np.log(counts), np.log(effects), 1)[0])

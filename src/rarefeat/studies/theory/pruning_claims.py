@@ -144,11 +144,7 @@ def minus_dense(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_masks(trajectories: pd.DataFrame) -> pd.DataFrame:
-    """Count the runs that learn the rare feature under each mask and without, by point.
-
-    A change is tested by the seeds that differ from dense (McNemar's exact test), and corrected by
-    Holm over all rows with a mask.
-    """
+    """Count who learns under each mask, tested by McNemar against dense and corrected by Holm."""
     best = at_end(trajectories, "max_alignment")
     learned, cosine = (best >= HALF_LEARNED).astype(float), minus_dense(best)
     changes, overlaps, rows = minus_dense(learned), pruned_minority(trajectories), []

@@ -94,10 +94,7 @@ class ClaimTableReader:
     def power_law(
         self, claim: str, study: str, x: np.ndarray, sigma: float, curves: pd.DataFrame, few: str
     ) -> Measurement:
-        """Return a measurement of an exponent in eps_min x (n,), where the feature is learned.
-
-        Below, a line would run over the step.
-        """
+        """Return a measurement of an exponent in eps_min where the feature is learned."""
         learned = self.curves(study, "learned", x, sigma).mean(axis=1) >= LEARNED
         x_learned, curves = x[learned], curves[learned.to_numpy()]
         untestable, values = "", pd.Series(dtype=float)
@@ -130,10 +127,7 @@ def slope(x: np.ndarray, curves: np.ndarray) -> np.ndarray:
 
 
 def bends(x: np.ndarray, curves: np.ndarray) -> bool:
-    """Return whether log y is shown to be no line in log x, for curves (n, seeds).
-
-    The test is two-sided at 5 %, of the mean over seeds of the quadratic term of each curve.
-    """
+    """Return whether log y is no line in log x, at 5 %, by the quadratic terms of all seeds."""
     if len(x) < 3:
         return False
     log_x = np.log(x) - np.log(x).mean()

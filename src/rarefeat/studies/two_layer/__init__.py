@@ -1,16 +1,16 @@
 """When do supervised networks find the patterns that decide? (shi_feature_learning, chapters 2, 3.)
 
 Each setting of the config (config.py) is a row of Tables A.1 to A.6, or one that we add: measure.py
-trains its arms on the same draws. rates.py chooses step sizes that the dissertation does not print.
+trains its arms on the same draws. printed.py holds them against the dissertation, and chooses step
+sizes that it does not print.
 """
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column
+from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column, meanings, text
 from rarefeat.studies.two_layer.config import Search, Setting, TwoLayer
-from rarefeat.studies.two_layer.paper_values import MIXTURES, PRINTED
 from rarefeat.workflow.config.names import merge_unique
 from rarefeat.workflow.study_kind import (
     ClaimInputs,
@@ -23,15 +23,12 @@ from rarefeat.workflow.study_kind import (
     collected_table,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 QUESTION = "When do supervised networks find the patterns that decide?"
 PACKAGE, SHI = "studies.two_layer", "shi_feature_learning"
 MEASURE = Stage(
     f"{PACKAGE}.measure:measure_two_layer", TwoLayer, ("probes.parquet", "pictures.parquet")
 )
-SEARCH = Stage(f"{PACKAGE}.rates:search_rates", Search, ("probes.parquet",))
+SEARCH = Stage(f"{PACKAGE}.printed:search_rates", Search, ("probes.parquet",))
 
 QUANTITIES = {
     "curve": "test accuracy at a step",
@@ -59,24 +56,6 @@ QUANTITIES = {
     "sigma": "root of the total variance of phi~ in the training sample",
     "majority_accuracy": "test accuracy of the better constant",
 }
-FORMS = {
-    "closed_form": "expected largest cosine at initialisation, at the row's d and m",
-    "closed_form_at_100": "the same at d = 100",
-    "residue": "what is left of the initial weight, in deviations of the signal, if it explains the"
-    " printed One Step cosine",
-    "residue_at_100": "the same if the row had d = 100",
-    "with_residue_of_parity": "One Step cosine with the residue of Table A.1",
-    "erased": "One Step cosine of weights that step 1 erases, as Theorem A.20 has it; null for"
-    " unbalanced classes",
-}
-
-
-def meanings(names: dict[str, str]) -> str:
-    """Join the meanings of quantities to one text."""
-    return "; ".join(f"{name}: {text}" for name, text in names.items())
-
-
-text = partial(column, unit="", kind=str)
 number = partial(column, unit="of the quantity", missing=True)
 SETTING, VALUE = text("entry of two_layer.settings"), number("the number")
 ARM = text(
@@ -128,19 +107,6 @@ SUMMARY = TableColumns(
     },
     list(KEYS),
 )
-CLOSED_FORMS = TableColumns(
-    "two_layer_closed_forms",
-    "a row per (table, row, column, quantity): printed cosines beside what closed forms give",
-    {
-        "table": text("table of the dissertation", source=f"{SHI}, A.7"),
-        "row": text("row of the table, empty where it has one"),
-        "column": text("column of the table, RF or One Step"),
-        "printed": column("cosine as printed"),
-        "quantity": text(meanings(FORMS)),
-        "value": VALUE,
-    },
-    ["table", "row", "column", "quantity"],
-)
 RATES = {
     name: column(f"candidate for rates.{name}; null for who has none", {"gt": 0}, missing=True)
     for name in ("network_head", "network_first", "head", "ntk")
@@ -173,17 +139,12 @@ CHOSEN = TableColumns(
 )
 
 
-def beside_printed(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return all arms at the end of training, each with its printed table, or `not printed`."""
-    last = table["step"] == table.groupby(["setting", "arm"])["step"].transform("max")
-    compared = ["train_accuracy", "test_accuracy", "cosine", "least_coverage"]
-    tables = {item.setting: item.table for item in PRINTED} | dict.fromkeys(MIXTURES, "A.6")
-    rows = table[last & table["quantity"].isin(compared) & ~table["arm"].str.startswith("ticket")]
-    rows = rows.drop(columns="step").reset_index(drop=True)
-    return rows.assign(printed_in=rows["setting"].map(tables).fillna("not printed"))
-
-
-TABLES = {"two_layer_printed": (("two_layer_summary",), beside_printed)}
+TABLES = {
+    "two_layer_printed": (
+        ("two_layer_summary",),
+        lambda table: KIND.load("printed").beside_printed(table),
+    )
+}
 OVER_STEPS = {
     "labels": ("parity", "interval"),
     "dimension": ("dimension_100", "dimension_2000"),
@@ -264,12 +225,9 @@ def build_outputs(section: TwoLayer) -> StudyOutputs:
         "two_layer": collected_table(schema("NUMBERS"), MEASURE, "probes", *study),
         "two_layer_pictures": collected_table(schema("PICTURES"), MEASURE, "pictures", *study),
         "two_layer_search": collected_table(schema("SEARCHED"), SEARCH, "probes", *search),
-        "two_layer_summary": made("SUMMARY", "compare:two_layer_summary", "emergence", "two_layer"),
-        "two_layer_closed_forms": made(
-            "CLOSED_FORMS", "compare:two_layer_closed_forms", "emergence", emergence=section
-        ),
+        "two_layer_summary": made("SUMMARY", "printed:two_layer_summary", "emergence", "two_layer"),
         "two_layer_rates": made(
-            "CHOSEN", "rates:two_layer_rates", "rate_search", "two_layer_search", rates=rates
+            "CHOSEN", "printed:two_layer_rates", "rate_search", "two_layer_search", rates=rates
         ),
     }
     figures = figures_of(section.by_name)

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.names import Name
-from rarefeat.workflow.config.section import Section
-from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.section import LeaveOutNull, Section
+from rarefeat.workflow.config.seeds import Replicas
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -214,28 +214,16 @@ class RateSearch(Section):
     ntk: list[Positive] = Field(min_length=1, description="likewise")
 
 
-def without_null(raw: Any) -> Any:
-    """Return settings without those that a later config sets to null."""
-    return {key: raw[key] for key in raw if raw[key] is not None} if isinstance(raw, dict) else raw
-
-
-class SettingStudy(Section):
+class SettingStudy(Replicas):
     """Settings, each a cell with draws of its own."""
 
-    seeds: Count = Field(description="replicas of every setting")
-    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: SeedsPerBlock = Field(description="replicas of one job")
-    by_name: Annotated[dict[Name, Setting], BeforeValidator(without_null)] = Field(
+    by_name: Annotated[dict[Name, Setting], LeaveOutNull] = Field(
         alias="settings", min_length=1, description="settings by name"
     )
 
     def cells(self) -> list[Cell]:
         """Return one cell for each setting."""
         return [cell(setting=name) for name in self.by_name]
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Return blocks of seeds, by their name FIRST-LAST."""
-        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
 
 class Search(SettingStudy):

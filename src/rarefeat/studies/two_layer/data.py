@@ -29,10 +29,7 @@ class LabelledPatterns(NamedTuple):
 
 
 class DataDistribution:
-    """One replica's data distribution: the problem with its set A and its codes drawn.
-
-    Without structure, every pattern is a fair coin (A1').
-    """
+    """One replica's law with its set A and codes; without structure all are coins (A1')."""
 
     def __init__(self, problem: Problem, draws: str, seed: int, structure: bool = True):
         self.problem, self.structure = problem, structure
@@ -156,10 +153,7 @@ def _distinct_codes(n: int, k: int, random: torch.Generator) -> Float[Tensor, "n
 
 
 def moments(patterns: Float[Tensor, "n D"]) -> tuple[Float[Tensor, " D"], float]:
-    """Return E phi~ and sigma~, the root of the total variance, of a training sample (2.3.1).
-
-    Inputs are phi = (phi~ - E phi~) / sigma~.
-    """
+    """Return E phi~ and sigma~, the root of the total variance; phi = (phi~ - E phi~) / sigma~."""
     mean = patterns.mean(0)
     sigma = float((patterns - mean).square().sum(1).mean().sqrt())
     if not sigma > 0:

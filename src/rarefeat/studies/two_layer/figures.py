@@ -19,7 +19,7 @@ from rarefeat.figures.panels import (
 from rarefeat.figures.style import COLUMN, GREY, PAGE, STYLES, SeriesStyle, sequential_styles
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Problem, Setting
-from rarefeat.studies.two_layer.paper_values import COLUMNS
+from rarefeat.studies.two_layer.printed import COLUMNS
 
 Tables = Mapping[str, pd.DataFrame]
 # An arm has one look in all figures of the study; fixed features are grey.
@@ -62,10 +62,7 @@ def mark_stairs(ax: Axes, problem: Problem) -> None:
 
 
 def accuracy_over_steps(tables: Tables, settings: dict[str, Setting]) -> Figure:
-    """Plot test accuracy over steps as in Figures 2.1, A.1, A.3, A.5, A.7, A.9.
-
-    Rows are with structure above, and without below.
-    """
+    """Plot accuracy as in Figures 2.1, A.1, ..., A.9: with structure above, without below."""
     rows = tables["two_layer"].query("quantity == 'curve' and setting in @settings")
     width = PAGE if len(settings) > 1 else COLUMN
     figure, axes = panels(2, len(settings), 4.2, width, sharey=True, sharex="col")
@@ -88,10 +85,7 @@ def accuracy_over_steps(tables: Tables, settings: dict[str, Setting]) -> Figure:
 
 
 def staircase(tables: Tables, settings: dict[str, Setting]) -> Figure:
-    """Plot every seed's test accuracy over steps on a logarithmic axis, at the first setting.
-
-    The network and the tangent kernel have a panel each, with the stairs where runs can pause.
-    """
+    """Plot every seed's accuracy at the first setting, by network and kernel, with the stairs."""
     name, setting = next(iter(settings.items()))
     rows = tables["two_layer"].query("quantity == 'curve' and setting == @name and step > 0")
     figure, axes = panels(1, 2, 2.4, sharey=True)
@@ -139,11 +133,7 @@ MARKS = {
 
 
 def neurons(tables: Tables, settings: dict[str, Setting]) -> Figure:
-    """Plot embeddings of the neurons' cosines by step for one seed.
-
-    As Figures 2.2, A.2, A.4, A.6, A.8, A.10-A.12: with structure above, and without below where
-    there is such an arm.
-    """
+    """Plot planes of the neurons' cosines by step for one seed, as Figures 2.2, A.2, ..., A.12."""
     table = tables["two_layer_pictures"]
     table = table[table["setting"].isin(settings)]
     names = ("network", "network-plain", "network-no_structure")

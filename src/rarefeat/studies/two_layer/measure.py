@@ -219,10 +219,7 @@ def train_head(replica: Replica, arm: Procedure, passed: list[TwoLayerNetwork]) 
 
 
 def step_two_scale(passed: list[TwoLayerNetwork]) -> float:
-    """Return the factor that brings step-1 weights to the median norm of those of step 2.
-
-    Weights that are 0 are left out of both medians.
-    """
+    """Return the factor from step-1 weights to the median norm of step 2, without those of 0."""
     one, two = (neurons.norm()[neurons.norm() > 0] for neurons in passed[1:3])
     return float(two.median() / one.median()) if len(one) and len(two) else 1.0
 
@@ -251,10 +248,7 @@ def train_random_features(replica: Replica) -> None:
 
 
 def train_tickets(replica: Replica, neurons: TwoLayerNetwork, suffix: str) -> None:
-    """Train sub-networks of the step-2 network alone, by the chosen schedule (Proposition B.1).
-
-    Accuracies are means over random draws.
-    """
+    """Train sub-networks of step 2 alone (Proposition B.1); accuracies are means over draws."""
     setting, order = replica.setting, replica.order[: replica.setting.T - ERASING]
     draws = [
         (score, draw)

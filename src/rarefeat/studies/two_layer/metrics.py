@@ -66,11 +66,7 @@ def similarities(neurons: TwoLayerNetwork, targets: Float[Tensor, "r D"]) -> Flo
 
 
 def embedding(cosines: Float[Tensor, "M M"]) -> Float[Tensor, "M 2"]:
-    """Embed a cosine matrix in the plane by multidimensional scaling.
-
-    Classical scaling of squared distances 2 - 2 cos is unique up to reflections, which are fixed by
-    the last target lying to the right and above.
-    """
+    """Embed cosines in the plane by classical scaling, with the last target up and right."""
     squared = 2 - 2 * cosines.double()
     centred = squared - squared.mean(0) - squared.mean(1, keepdim=True) + squared.mean()
     values, vectors = torch.linalg.eigh(-centred / 2)
@@ -103,11 +99,7 @@ def live_share(neurons: TwoLayerNetwork, x: Inputs) -> float:
 
 
 def rare_ratio(neurons: TwoLayerNetwork, relevant: Relevant, frequency: list[float]) -> float:
-    """Return the weight of the rarest relevant pattern over that of the most frequent ones.
-
-    It is the least-squares slope over neurons, sum_i w_ir w_ic / sum_i w_ic^2, with w_ic the mean
-    over the most frequent patterns.
-    """
+    """Return the slope over neurons of the rarest pattern's weight in the most frequent ones'."""
     often = torch.tensor(frequency)
     rarest = neurons.w[:, relevant[often.argmin()]].double()
     common = neurons.w[:, relevant[often == often.max()]].double().mean(1)
@@ -143,10 +135,7 @@ def kinks(neurons: TwoLayerNetwork, x: Inputs, count: Values) -> Float[Tensor, "
 def head_kernel(
     neurons: TwoLayerNetwork, x: Inputs, count: Values, problem: Problem
 ) -> list[float]:
-    """Return the eigenvalues of the head's kernel on the counts of a parity (theory.count_kernel).
-
-    They set the pace at which plain gradient descent on the head learns the stairs.
-    """
+    """Return the eigenvalues of the head's kernel on a parity's counts (theory.count_kernel)."""
     slope, at_0 = (values.double().numpy() for values in lines(neurons, x, count))
     probability, _ = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
     return theory.count_kernel(slope, at_0, np.arange(problem.k + 1), probability).tolist()

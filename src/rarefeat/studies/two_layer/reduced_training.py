@@ -45,10 +45,7 @@ class TwoLayerNetwork(NamedTuple):
 
 
 class StepSizes(NamedTuple):
-    """Step sizes of theta <- theta - eta (gradient of L + gradient of R) (eq. 2.4).
-
-    The factor that a step keeps of w and a is 1 - 2 eta lambda.
-    """
+    """Step sizes of eq. (2.4), and the factors 1 - 2 eta lambda that a step keeps of w and a."""
 
     eta: float
     keep_w: float = 1.0
@@ -173,10 +170,7 @@ Update = Callable[[int, TwoLayerNetwork, HingeGradient], TwoLayerNetwork]
 
 
 def printed_update(k: int, m: int, T: int) -> Update:
-    """Return plain gradient descent with eta = k^2 / (T m^{1/3}) for all parameters (A.276).
-
-    lambda = 0 is the weakest that the theorem allows.
-    """
+    """Return gradient descent with eta = k^2 / (T m^{1/3}) and no decay for all (A.276)."""
     step = StepSizes(k**2 / (T * m ** (1 / 3)))
     return lambda _, neurons, gradient: descend(neurons, gradient, step)
 
@@ -253,11 +247,7 @@ def train_groups(
 def train_head(
     h: Float[Tensor, "n N"], y: Values, order: Batches, rate: float, momentum: float
 ) -> Iterator[Float[Tensor, " N"]]:
-    """Train a head on frozen features by stochastic gradient; yield it after 0, 1, ... steps.
-
-    The step size is rate / E||h||^2: in these units pairs of equal features count once, since two
-    with half the step each are one.
-    """
+    """Train a head on frozen features by steps of rate / E||h||^2; yield it after each one."""
     size = float(h.square().sum(1).mean())
     eta = rate / size if size else 0.0
     a, velocity = h.new_zeros(h.shape[1]), h.new_zeros(h.shape[1])
@@ -322,10 +312,7 @@ class LinearisedNetwork(NamedTuple):
 def train_linearised(
     neurons: TwoLayerNetwork, x: Inputs, y: Values, order: Batches, rate: float
 ) -> Iterator[LinearisedNetwork]:
-    """Train f = 0 at an unbiased initialisation of 2m neurons; yield it after 0, 1, ... steps.
-
-    The step size of the stochastic gradient is rate / E||gradient of g||^2.
-    """
+    """Train f = 0 at the start by steps of rate / E||gradient||^2; yield it after each one."""
     start = neurons.select(torch.arange(len(neurons.b) // 2))
     model = LinearisedNetwork(start, *map(torch.zeros_like, start[:3]))
     yield model

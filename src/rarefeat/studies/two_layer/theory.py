@@ -4,7 +4,7 @@ import math
 from math import comb
 
 import numpy as np
-from scipy import integrate, optimize, special
+from scipy import integrate, special
 
 
 def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
@@ -21,8 +21,8 @@ def parity_counts(k: int, p_o: float, negatives: float = 0.5) -> tuple[np.ndarra
 def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> float:
     """Return the best accuracy of a score of the count with at most `changes` sign changes.
 
-    By dynamic programming over the counts: best[sign][s] is the mass that a score of this sign at
-    the last count has classified rightly, after s changes.
+    best[sign][s] is the mass that is right, of scores with this sign at the last count, after s
+    changes.
     """
     best = {sign: [0.0] + [-math.inf] * changes for sign in (-1, 1)}
     for p, y in zip(probability, labels, strict=True):
@@ -40,20 +40,13 @@ def staircase(probability: np.ndarray, labels: np.ndarray, changes: int) -> floa
 def step_one_cosine(n: int, D: int, k: int, gamma: float, beta: float, p_o: float = 0.5) -> float:
     """Return cos(w_i^(1), sum_{j in A} M_j) of a neuron that is on for a share beta of n samples.
 
-    It is [1 + (D - k) p_o (1 - p_o) / (n k beta gamma^2)]^{-1/2}: signal beta gamma / sigma~ on
-    each of k patterns against the sampling error of D - k that are independent of y. beta = 1 gives
-    step 2, where the live neurons are on for every sample. What the population itself puts on
-    patterns outside A (eps_e of Lemma 2.6) is left out.
+    beta = 1 gives step 2, where the live neurons are on for every sample.
     """
     return (1 + (D - k) * p_o * (1 - p_o) / (n * k * beta * gamma**2)) ** -0.5
 
 
 def initial_cosine(d: int, m: int) -> float:
-    """Return the expected largest cosine of m isotropic vectors in R^d to a fixed one.
-
-    A cosine c has (1 + c) / 2 ~ Beta((d - 1) / 2, (d - 1) / 2), and the mean of the largest is the
-    integral of 1 - F^m.
-    """
+    """Return the expected largest cosine of m isotropic vectors in R^d to a fixed one."""
     half = (d - 1) / 2
     value, _ = integrate.quad(
         lambda c: 1 - special.betainc(half, half, (1 + c) / 2) ** m,
@@ -65,44 +58,10 @@ def initial_cosine(d: int, m: int) -> float:
     return value - 1
 
 
-def one_step_residue_cosine(d: int, m: int, residue: float) -> float:
-    """Return the expected largest cosine after step 1 if initial weights are not fully erased.
-
-    The 2m neurons are w_i = a_i v + r u_i with a_i ~ N(0, 1), v the unit vector along sum_{j in A}
-    M_j and u_i ~ N(0, I_d). The tangent of the angle to v's complement is (a_i + r g_i) / (r
-    chi_{d-1}) = sqrt(1 + r^2) / r times that of an isotropic vector, and of the pair (a_i, -a_i)
-    with one u_i the better one counts, which is |a_i| where r is small against 1: so the largest of
-    m folded values.
-    """
-    grow = math.sqrt(1 + residue**2) / residue
-    half = (d - 1) / 2
-
-    def survival(cosine: float) -> float:
-        """Return 1 - F^m at the isotropic cosine whose grown tangent has this cosine."""
-        tangent = cosine / math.sqrt(1 - cosine**2) / grow
-        isotropic = tangent / math.sqrt(1 + tangent**2)
-        folded = 2 * special.betainc(half, half, (1 + isotropic) / 2) - 1
-        return 1 - folded**m
-
-    value, _ = integrate.quad(survival, 0, 1 - 1e-12, limit=400)
-    return value
-
-
-def residue_of(cosine: float, d: int, m: int) -> float:
-    """Return the residue of which `one_step_residue_cosine` is a cosine."""
-
-    def excess(log: float) -> float:
-        return one_step_residue_cosine(d, m, math.exp(log)) - cosine
-
-    return math.exp(optimize.brentq(excess, math.log(1e-4), math.log(50)))
-
-
 def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:
     """Return the weight of one rare relevant pattern over that of a full one after step 2.
 
-    It is cov(y, phi~_r) / cov(y, phi~_j) for majority labels over odd k: step 2 makes every live
-    neuron proportional to E[y phi~] - E[y] E[phi~]. Thinning moves a share of the occurrences of
-    the rare pattern to absence.
+    It is cov(y, phi~_r) / cov(y, phi~_j) for majority labels over odd k.
     """
     outcomes = []
     for c in range(k):  # of the other k - 1 patterns are there
@@ -120,32 +79,21 @@ def rare_pattern_ratio(k: int, p_o: float, frequency: float) -> float:
 
 
 def fixed_feature_bound(N: np.ndarray, B: np.ndarray, k: int, p_o: float) -> np.ndarray:
-    """Return the lower bound of Theorem 2.2 on the hinge loss, with B outside the root.
-
-    For some A the loss is >= p_o (1 - sqrt(2 N) B / 2^k).
-    """
+    """Return the bound p_o (1 - sqrt(2 N) B / 2^k) of Theorem 2.2 on the loss for some A."""
     return p_o * (1 - np.sqrt(2 * np.asarray(N)) * B / 2**k)
 
 
 def fixed_feature_bound_mean(
     N: np.ndarray, B: np.ndarray, D: int, k: int, p_o: float
 ) -> np.ndarray:
-    """Return the lower bound on the mean hinge loss over all A of size k.
-
-    The argument of Theorem 2.2 without rounding: the mean is >= p_o (1 - B sqrt(N / C(D, k))).
-    Parities of different A are orthonormal, so that E_A ||E[y Psi]||^2 <= N / C(D, k) by Bessel's
-    inequality.
-    """
+    """Return the lower bound p_o (1 - B sqrt(N / C(D, k))) on the mean hinge loss over all A."""
     return p_o * (1 - np.asarray(B) * np.sqrt(np.asarray(N) / comb(D, k)))
 
 
 def count_kernel(
     slope: np.ndarray, b: np.ndarray, counts: np.ndarray, probability: np.ndarray
 ) -> np.ndarray:
-    """Return the eigenvalues, over their sum, of the kernel of features sigma(slope_i c + b_i).
-
-    They set the pace of plain gradient descent on the head, over the counts c.
-    """
+    """Return the eigenvalues, over their sum, of the kernel of sigma(slope_i c + b_i) on counts."""
     h = np.clip(np.outer(counts, slope) + b, 0, 1) * np.sqrt(probability)[:, None]
     values = np.linalg.eigvalsh(h @ h.T)[::-1]
     return values / values.sum()

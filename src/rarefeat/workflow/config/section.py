@@ -5,7 +5,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    field_validator,
+)
 
 from rarefeat.workflow.config.names import LONGEST, shorten_repr, suggest
 
@@ -52,13 +59,21 @@ def check_distinct(values: Sequence[Any]) -> Sequence[Any]:
     labels = {FRACTION.sub(lambda match: f"{float(match[0]):g}", text) for text in texts}
     if len(labels) < len(texts):
         digits = ", to six digits" if len(set(texts)) == len(texts) else ""
-        raise ValueError(f"values must be distinct{digits}, got {list(values)}")
+        raise ValueError(f"values must be distinct{digits}, got {shorten_repr(list(values))}")
     return values
 
 
 Item = TypeVar("Item")
 Distinct = Annotated[list[Item], AfterValidator(check_distinct)]
 """Values of an axis: each makes a cell, a path and a row of its own."""
+
+
+def without_null(raw: Any) -> Any:
+    """Return what is named without what a later config sets to null."""
+    return {key: raw[key] for key in raw if raw[key] is not None} if isinstance(raw, dict) else raw
+
+
+LeaveOutNull = BeforeValidator(without_null)
 
 NOTHING = (None, False, 0, "")
 

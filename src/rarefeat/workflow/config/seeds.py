@@ -35,10 +35,9 @@ def seed_blocks(
     return {f"{block[0]}-{block[-1]}": list(block) for block in cut()}
 
 
-class SeedSettings(Section):
-    """What a study says of its replicas."""
+class Replicas(Section):
+    """The seeds of a study, and how they are cut into jobs."""
 
-    draws: Name = Field(description="name that keys the random draws: the study's own if not given")
     seeds: int = Field(ge=1, description="replicas of every cell")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: SeedsPerBlock = Field(
@@ -48,3 +47,9 @@ class SeedSettings(Section):
     def blocks(self) -> dict[str, list[int]]:
         """Blocks of seeds, by their name FIRST-LAST."""
         return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
+
+
+class SeedSettings(Replicas):
+    """The same, with the name of their draws."""
+
+    draws: Name = Field(description="name that keys the random draws: the study's own if not given")

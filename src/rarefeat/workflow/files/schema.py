@@ -28,16 +28,6 @@ def schema(file: str, rows: str, columns: dict, unique: list[str]) -> pa.DataFra
     )
 
 
-def metric_descriptions(**meanings: str) -> dict[str, str]:
-    """Declare metrics with their meanings: an edit of a meaning reruns nothing."""
-    return meanings
-
-
-def format_descriptions(meanings: dict[str, str]) -> str:
-    """Join meanings to one text."""
-    return "; ".join(f"{name}: {text}" for name, text in meanings.items())
-
-
 def at_least(value: float) -> pa.Check:
     """Declare a lower bound."""
     return pa.Check.ge(value)

@@ -18,8 +18,8 @@ from torch.nn import functional
 from rarefeat.errors import RarefeatError
 from rarefeat.images.evaluation import logistic_probe, predict, standardise
 from rarefeat.model.randomness import draw, make_generators
-from rarefeat.studies.fine_labels.granularity.config import LabelScheme, Perceptrons, SGDSettings
-from rarefeat.studies.fine_labels.granularity.label_schemes import (
+from rarefeat.studies.fine_labels.granularity import LabelScheme, Perceptrons, SGDSettings
+from rarefeat.studies.fine_labels.label_schemes import (
     Levels,
     at_level,
     classes_of,
@@ -148,12 +148,7 @@ def error_rows(
     training: Perceptrons, levels: Levels, superclass: str, scheme: LabelScheme, seeds: list[int],
     draws: str, candidates: list[int],
 ) -> list[dict]:  # fmt: skip
-    """Return validation errors of the coarse task after pretraining with a kind of labels.
-
-    Readouts: `finetuned`, all weights trained on the superclasses; `probe`, a linear probe of the
-    last hidden layer; and for the scheme `coarse`, which is then trained on the superclasses twice,
-    `once`, before fine-tuning.
-    """
+    """Return validation errors of the coarse task by readout (tables.READOUTS) and checkpoint."""
     images = split_digits(training.train, seeds, draws)
     truth, test_truth = (
         at_level(levels, superclass, labels) for labels in (images.labels, images.test_labels)

@@ -19,7 +19,7 @@ from torch.nn import functional
 from rarefeat.errors import RarefeatError
 from rarefeat.images.trainer import warmed_cosine
 from rarefeat.model.randomness import generator
-from rarefeat.studies.fine_labels.granularity.config import LabelScheme, SGDSettings
+from rarefeat.studies.fine_labels.granularity import LabelScheme, SGDSettings
 
 Levels = Mapping[str, Int[Tensor, " labels"]]
 """Class of every label at each level of the hierarchy."""

@@ -11,7 +11,7 @@ from rarefeat.workflow.config.cells import Cell, cell
 from rarefeat.workflow.config.images import Augmentation, ImageData, ImageTraining, Network
 from rarefeat.workflow.config.names import Name, check_name
 from rarefeat.workflow.config.section import Distinct, Section
-from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.seeds import Replicas
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -146,20 +146,6 @@ class SelfSupervised(Section):
     training: ImageTraining
 
 
-class Replicas(Section):
-    """Seeds of a study, and how they are cut into jobs."""
-
-    seeds: int = Field(ge=1, description="replicas, each with its own draws")
-    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: SeedsPerBlock = Field(
-        description="replicas of one job; no number depends on it"
-    )
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Return the seed blocks by name, FIRST-LAST."""
-        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
-
-
 class Granularity(Replicas):
     """A sweep over label granularity (Figure 5, Tables 1 and 2)."""
 
@@ -170,7 +156,7 @@ class Granularity(Replicas):
     superclass: Distinct[Name] = Field(
         min_length=1, description="levels that are the coarse task, one after the other"
     )
-    labels: list[LabelScheme] = Field(
+    labels: Distinct[LabelScheme] = Field(
         min_length=1, description="labels in pretraining; `coarse` must be among them"
     )
     candidates: Distinct[Count] = Field(
@@ -181,11 +167,8 @@ class Granularity(Replicas):
 
     @model_validator(mode="after")
     def _hierarchy(self) -> Self:
-        labels = [scheme.label for scheme in self.labels]
-        if "coarse" not in labels:
+        if "coarse" not in [scheme.label for scheme in self.labels]:
             raise ValueError("labels must contain {kind: coarse}, the baseline")
-        if len(set(labels)) < len(labels):
-            raise ValueError("labels must be distinct")
         if isinstance(self.levels, str):
             return self
         wanted = {*self.superclass, *(scheme.level for scheme in self.labels if scheme.level)}

@@ -1,12 +1,28 @@
-"""The rows of a measurement, and a reader for claims and figures."""
+"""The rows of a measurement, a reader for claims and figures, and the tables of all theorems."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import pandas as pd
+from pandera.pandas import DataFrameSchema
 from torch import Tensor
 
+from rarefeat.statistics import UNBOUNDED
+from rarefeat.studies.experiment import SEED, Column, TableColumns, column, meanings, means_of, text
 from rarefeat.workflow.config.cells import Cell
+
+SHI = "shi_feature_learning"
+SETTING = text("cell of the result: its axis and value")
+PLACE = column(
+    "loop, rank, step, radius, label or penalty; 0 where there is none",
+    unit="of the quantity's axis",
+)
+NUMBER = {"unit": "of the quantity", "missing": True}
+SHARES = {
+    "id_accuracy", "ood_accuracy", "rank_ood_accuracy", "accuracy", "one_frequency", "aligned",
+    "median_cosine",
+}  # fmt: skip
+"""Quantities from 0 to 1, and so the ends of their intervals."""
 
 
 class Row(NamedTuple):
@@ -80,3 +96,32 @@ def settings_on(table: pd.DataFrame, axis: str) -> dict[float, str]:
     """Return settings by their value on an axis of numbers, ascending."""
     names = table["setting"].unique()
     return dict(sorted((float(name.removeprefix(f"{axis}=")), name) for name in names))
+
+
+def numbers_schema(
+    table: str, keys: Mapping[str, Column], place: Column, meaning: str, source: str = ""
+) -> DataFrameSchema:
+    """Return the schema of a table of rows with some keys and the meaning of its quantities."""
+    stated = "what the text has of it: a closed form, or a bound"
+    unique = [*keys, "seed", "at", "quantity"]
+    columns = {
+        **keys,
+        "seed": SEED,
+        "at": place,
+        "quantity": text(meaning),
+        "value": column("the number", **NUMBER),
+        "stated": column(stated, source=source, **NUMBER),
+    }
+    return TableColumns(table, f"a row per ({', '.join(unique)})", columns, unique).schema
+
+
+def result_schema(result: str, quantities: dict[str, str]) -> DataFrameSchema:
+    """Return the schema of the table of an exact result, from the meanings of its quantities."""
+    return numbers_schema(result, {"setting": SETTING}, PLACE, meanings(quantities), SHI)
+
+
+def means(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return mean, 95 % interval and n over seeds, and the mean stated value, by group."""
+    found = means_of(table, keys, inside=lambda name: (0, 1) if name in SHARES else UNBOUNDED)
+    stated = table.groupby(keys)["stated"].mean().to_numpy()
+    return found.drop(columns="sd").assign(stated=stated)

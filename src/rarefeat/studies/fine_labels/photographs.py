@@ -33,13 +33,13 @@ from rarefeat.images.trainer import (
     train,
 )
 from rarefeat.model.randomness import generator
-from rarefeat.studies.fine_labels.granularity.config import (
+from rarefeat.studies.fine_labels.granularity import (
     LabelScheme,
     ResNetSettings,
     SelfSupervised,
     SGDSettings,
 )
-from rarefeat.studies.fine_labels.granularity.label_schemes import (
+from rarefeat.studies.fine_labels.label_schemes import (
     Levels,
     at_level,
     classes_of,

@@ -1,1 +1,0 @@
-"""Granularity sweep on images: label schemes, digits, photographs, and figures."""
