@@ -315,6 +315,7 @@ def plan_learner(
     choices, arm = {name: keys[name] for name in vars(Learner())}, keys["arm"]
     changes = {key: value for key, value in keys.items() if key not in {*choices, "arm"}}
     choices |= {name: check_options(name, choices[name]) for name, _ in KINDS.values()}
+    check_fresh(choices["fresh"])
     decay = changes.get("lambda", changes.get("lambda_"))
     if decay is not None and choices["optimiser"] not in OPTIMISERS:
         choices["optimiser_options"].setdefault("weight_decay", decay)
@@ -380,6 +381,12 @@ def check_effect(
     for key in changes:
         if why := unread.get(key.rstrip("_")):
             raise RarefeatError(f"{key}: has no effect: {why}")
+
+
+def check_fresh(fresh: Any) -> None:
+    """Raise RarefeatError unless `fresh` is True or False: a text would be true."""
+    if not isinstance(fresh, bool):
+        raise RarefeatError(f"fresh: must be True or False, got {fresh!r}")
 
 
 def check_options(name: str, options: Options) -> dict[str, Any]:
@@ -516,6 +523,7 @@ def stream_pairs(
     [(32, 4, 50), (32, 4, 50), (32, 9)]
     """
     seed, points = check_int("seed", seed), {"eps_min": [eps_min], "sigma": [sigma]}
+    check_fresh(fresh)
     chosen = build_learner_study(config, study, points, "dense", [seed], changes)
     learner = Learner(
         data_law, data_options=check_options("data_options", data_options), fresh=fresh

@@ -71,10 +71,6 @@ class Learner:
     fresh: bool = False
     """Whether every pair is seen once; else N pairs come back, with fresh noise."""
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.fresh, bool):
-            raise RarefeatError(f"fresh: must be True or False, got {self.fresh!r}")
-
     @property
     def is_closed_form(self) -> bool:
         """True for the paper's learner, which `pretrain` trains in closed form."""
