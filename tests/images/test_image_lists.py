@@ -57,7 +57,7 @@ def test_lists_of_other_systems_are_read(images, encoded):
         (
             "test",
             "4.png 0\n5.png 7\n",
-            "images/test.txt: test label 7 is none of the training labels 0, 1",
+            "images/test.txt: test label 7 is none of the training labels [0, 1]",
         ),
         (
             "test",

@@ -26,6 +26,7 @@ from PIL import Image, ImageOps
 
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.images import ImageData
+from rarefeat.workflow.config.names import shorten_repr
 from rarefeat.workflow.run.cli_helpers import progress
 
 Files = list[tuple[str, str]]
@@ -56,14 +57,6 @@ class ImagePart(NamedTuple):
     """Number of the last rows that are images of data.pretrain_list."""
 
 
-def _join_labels(labels: list[int]) -> str:
-    """Format labels for a message."""
-    consecutive = len(labels) > 2 and labels == list(range(labels[0], labels[-1] + 1))
-    return (
-        f"{labels[0]} to {labels[-1]}" if consecutive else ", ".join(map(str, labels)) or "(none)"
-    )
-
-
 def in_pixels(sides: tuple[int, ...]) -> str:
     """Format height and width for a message."""
     return f"{sides[0]} x {sides[1]} pixels"
@@ -91,7 +84,10 @@ def opened(name: str, file: str | bytes) -> Iterator[Image.Image]:
     content = io.BytesIO(file) if isinstance(file, bytes) else file
     try:
         with Image.open(content, formats=IMAGE_FORMATS) as image:
-            check_frames(image)
+            # The further images that a camera adds (MPO) are none.
+            if (frames := getattr(image, "n_frames", 1)) > 1 and image.format != "MPO":
+                told = f"it holds {frames} images, of which one is wanted; save that by itself"
+                raise RarefeatError(told)
             yield image
     except RarefeatError as error:
         raise RarefeatError(f"{name}: {error}") from error
@@ -139,14 +135,6 @@ def _decode(
         more = f"; {len(wrong)} of {len(files)} images cannot be taken" if len(wrong) > 1 else ""
         raise RarefeatError("; ".join(wrong[:MOST_NAMED]) + more)
     return images, largest
-
-
-def check_frames(image: Image.Image) -> None:
-    """Raise RarefeatError for several pages; images that a camera adds (MPO) are none."""
-    if (frames := getattr(image, "n_frames", 1)) > 1 and image.format != "MPO":
-        raise RarefeatError(
-            f"it holds {frames} images, of which one is wanted; save that by itself"
-        )
 
 
 EIGHT_BITS = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV")
@@ -222,12 +210,8 @@ def _from_arrays(source: str, images: np.ndarray, labels: np.ndarray) -> ImagePa
 def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
     """Read scikit-learn's 8 x 8 grey images; every third of each class is a test image."""
     # The file itself, as the import of sklearn.datasets takes two seconds of every plan.
-    spec = importlib.util.find_spec("sklearn")
-    if spec is None:
-        raise RarefeatError(
-            "data.format: digits come with scikit-learn, which is missing; pip install scikit-learn"
-        )
-    path = Path(spec.submodule_search_locations[0], "datasets/data/digits.csv.gz")
+    folder = importlib.util.find_spec("sklearn").submodule_search_locations[0]
+    path = Path(folder, "datasets/data/digits.csv.gz")
     with gzip.open(path, "rt") as file:
         rows = np.loadtxt(file, delimiter=",")
     images = np.round(rows[:, :-1].reshape(-1, 8, 8) * 255 / 16)
@@ -333,20 +317,10 @@ def _unpickle_batch(name: str, content: bytes, label_key: bytes) -> tuple[np.nda
     """Return images (n, 3, 32, 32) and labels of one pickle."""
     try:
         batch = _ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
-        images, labels = np.asarray(batch[b"data"]), np.asarray(batch[label_key])
+        labels = np.asarray(batch[label_key], dtype=np.int64)
+        return np.asarray(batch[b"data"]).reshape(len(labels), 3, 32, 32), labels
     except Exception as error:  # A damaged pickle may raise anything.
         raise _read_error(name, error, FETCH_AGAIN) from error
-    if images.dtype != np.uint8 or images.shape[1:] != (3072,):
-        raise RarefeatError(
-            f"{name}: data must be uint8 of shape (n, 3072), got {images.dtype} of shape"
-            f" {images.shape}; {FETCH_AGAIN}"
-        )
-    if labels.shape != (len(images),) or labels.dtype.kind != "i":
-        raise RarefeatError(
-            f"{name}: {label_key.decode()} must be {len(images)} integers, got shape"
-            f" {labels.shape}; {FETCH_AGAIN}"
-        )
-    return images.reshape(-1, 3, 32, 32), labels.astype(np.int64)
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -520,7 +494,7 @@ def check_labels(data: ImageData, train: ImagePart, test: ImagePart) -> None:
         if unknown := sorted(set(labels.tolist()) - set(present.tolist())):
             raise RarefeatError(
                 f"{source}: {kind} label {unknown[0]} is none of the training labels"
-                f" {_join_labels(present.tolist())}"
+                f" {shorten_repr(present.tolist())}"
             )
     if untested := sorted(set(classes) - set(test.labels.tolist())):
         raise RarefeatError(

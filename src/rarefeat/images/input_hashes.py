@@ -76,7 +76,11 @@ def hash_files(files: Files, cache: Path | None = None) -> str:
     }
     missing = [path for path in states if path not in hashes]
     for path in progress(missing, len(missing), "reading") if missing else ():
-        hashes[path] = hash_file(path)
+        try:
+            with open(path, "rb") as file:
+                hashes[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise RarefeatError(f"cannot read {path}: {error.strerror}") from error
     if cache and missing:
         old = time.time_ns() - CLOCK_TICK_NS
         rows = {
@@ -87,15 +91,6 @@ def hash_files(files: Files, cache: Path | None = None) -> str:
     return hashlib.sha256(
         "".join(f"{mark} {hashes[path]}\n" for mark, path in files).encode()
     ).hexdigest()
-
-
-def hash_file(path: str) -> str:
-    """Hash the bytes of a file."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise RarefeatError(f"cannot read {path}: {error.strerror}") from error
 
 
 def stat_files(files: Files) -> dict[str, list[int]]:

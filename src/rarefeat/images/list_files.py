@@ -14,7 +14,6 @@ from rarefeat.errors import RarefeatError
 from rarefeat.images.formats import (
     IMAGE_FORMATS,
     describe_range,
-    entries,
     opened,
     pixel_values,
     top_value,
@@ -28,34 +27,22 @@ Images = dict[str, list[Path]]
 PARTS = ("train", "test")
 LONG_TAIL = 2.0
 """Largest over smallest class from which a folder may be long-tailed already."""
-FEW_POINTS = 0.02
-"""Standard error of an accuracy of one half from which a test set is called small."""
 
 
-def scan(folder: Path) -> tuple[list[Path], dict[Path, str]]:
-    """List the images below a folder, by their suffix, and why each other file is none."""
+def scan(folder: Path) -> tuple[list[Path], list[Path]]:
+    """List the images below a folder, by their suffix, and its other files but the hidden ones."""
     kinds = Image.registered_extensions().items()
     suffixes = {suffix for suffix, kind in kinds if kind in IMAGE_FORMATS}
-    images, others = [], {}
+    found: dict[bool, list[Path]] = {True: [], False: []}
 
     def fail(error: OSError) -> None:
         raise error
 
     for root, subfolders, names in os.walk(folder, followlinks=True, onerror=fail):
-        for path in (Path(root, name) for name in sorted([*subfolders, *names])):
-            if path.name.startswith("."):
-                others[path] = "hidden"
-            elif not path.exists():
-                others[path] = "a link to nothing"
-            elif path.is_dir():
-                if path.is_symlink() and Path(root).resolve().is_relative_to(path.resolve()):
-                    others[path] = "a link to a folder that it lies in"
-            elif path.suffix.lower() not in suffixes or not path.is_file():
-                others[path] = f"no image by the suffix {path.suffix!r}"
-            else:
-                images.append(path)
-        subfolders[:] = [name for name in subfolders if Path(root, name) not in others]
-    return sorted(images), others
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        for path in (Path(root, name) for name in names if not name.startswith(".")):
+            found[path.suffix.lower() in suffixes and path.is_file()].append(path)
+    return sorted(found[True]), sorted(found[False])
 
 
 def part_of(name: str) -> str:
@@ -87,8 +74,8 @@ def find_parts(folder: Path, images: list[Path]) -> dict[str, str]:
     return {}
 
 
-def split(folder: Path, every: int) -> tuple[list[str], dict[str, Images], dict[Path, str]]:
-    """List the classes, their training and test images, and why all else is in neither."""
+def split(folder: Path, every: int) -> tuple[list[str], dict[str, Images], list[Path]]:
+    """List the classes, their training and test images, and the files that are in neither."""
     if not folder.is_dir():
         raise RarefeatError(
             f"{folder} is not a folder; make it, with a subfolder of images for each class"
@@ -101,7 +88,7 @@ def split(folder: Path, every: int) -> tuple[list[str], dict[str, Images], dict[
         if len(place) > 1 and place[0] in images_of:
             images_of[place[0]].setdefault(place[1], []).append(path)
         else:
-            others[path] = "in no folder of a class"
+            others.append(path)
     if parts:
         images = {part: images_of[parts[part]] for part in PARTS}
     else:
@@ -123,32 +110,7 @@ def split(folder: Path, every: int) -> tuple[list[str], dict[str, Images], dict[
             raise RarefeatError(
                 f"{folder}: the class {empty[0]} has no {part_name} image; every class needs some"
             )
-    roots = {folder / name for name in images_of}
-    read = roots | {root / name for root in roots for name in names}
-    for root in {folder, *roots}:
-        for path in root.iterdir():
-            if path.is_dir() and path not in read:
-                others.setdefault(path, "a folder without an image" if root in roots else "no part")
     return names, images, others
-
-
-def format_list(folder: Path, names: list[str], classes: Images) -> str:
-    """Return the text of a list, a line `path label` for each image."""
-    lines = []
-    for label, name in enumerate(names):
-        for file in classes[name]:
-            relative = str(file.relative_to(folder))
-            lines.append(f"{relative} {label}\n")
-            try:
-                parsed = [*entries(lines[-1].encode().decode("utf-8-sig"), "")]
-            except (UnicodeEncodeError, RarefeatError):
-                parsed = []
-            if parsed != [(1, relative, label)]:
-                reason = "it is not UTF-8, begins with a space, or has a line break"
-                raise RarefeatError(
-                    f"{folder}: {relative!r} cannot stand in a list: {reason}; rename it"
-                )
-    return "".join(lines)
 
 
 def write_lists(folder: Path, every: int) -> list[str]:
@@ -163,18 +125,33 @@ def write_lists(folder: Path, every: int) -> list[str]:
     paths = {name: folder / f"{name}.txt" for name in PARTS}
     if existing := [path for path in paths.values() if path.exists()]:
         raise RarefeatError(f"{existing[0]} exists already; delete it to have another one written")
-    texts = {name: format_list(folder, names, classes) for name, classes in images.items()}
     files = [file for classes in images.values() for listed in classes.values() for file in listed]
     largest = largest_values(files)
-    for name, text in texts.items():
-        write_file(paths[name], text)
-    lines = []
-    for label, name in enumerate(names):
-        counts = [len(images[part_name][name]) for part_name in PARTS]
-        lines.append(f"label {label}: {name}, {counts[0]} training and {counts[1]} test images")
-    lines += [describe_range(top, value) for top, value in sorted(largest.items())]
-    lines += describe_sizes(*([len(images[name][label]) for label in names] for name in PARTS))
-    return lines + describe_others(folder, others)
+    for name, classes in images.items():
+        lines = (
+            f"{file.relative_to(folder)} {label}\n"
+            for label, class_name in enumerate(names)
+            for file in classes[class_name]
+        )
+        write_file(paths[name], "".join(lines))
+    counts = [[len(images[part][name]) for part in PARTS] for name in names]
+    told = [
+        f"label {label}: {name}, {train} training and {test} test images"
+        for label, (name, (train, test)) in enumerate(zip(names, counts, strict=True))
+    ]
+    told += [describe_range(top, value) for top, value in sorted(largest.items())]
+    sizes = [train for train, _ in counts]
+    ratio = max(sizes) / min(sizes)
+    if ratio >= LONG_TAIL:
+        told.append(
+            f"the largest class has {ratio:.3g} times the training images of the smallest; to train"
+            f" on them as they are, say pretrain_list: train.txt, rho: [{ratio:.3g}] and"
+            " balanced_arms: []"
+        )
+    if others:
+        examples = ", ".join(repr(str(path.relative_to(folder))) for path in others[:10])
+        told.append(f"{len(others)} files are in no list, as {examples}")
+    return told
 
 
 def largest_values(files: list[Path]) -> dict[int, int]:
@@ -187,33 +164,3 @@ def largest_values(files: list[Path]) -> dict[int, int]:
             if largest.setdefault(top, 0) < top:
                 largest[top] = max(largest[top], int(pixel_values(image).max()))
     return largest
-
-
-def describe_others(folder: Path, others: dict[Path, str]) -> list[str]:
-    """Say of each folder and file that is in no list why it is not; ten files for each reason."""
-    names: dict[tuple[str, bool], list[str]] = {}
-    for path, reason in sorted(others.items()):
-        names.setdefault((reason, path.is_dir()), []).append(repr(str(path.relative_to(folder))))
-    return [
-        f"in no list, {len(found)} as {reason}: {', '.join(found if are_folders else found[:10])}"
-        for (reason, are_folders), found in names.items()
-    ]
-
-
-def describe_sizes(train: list[int], test: list[int]) -> list[str]:
-    """Return what a user should know of the sizes of the classes before the first job."""
-    lines = []
-    ratio = max(train) / min(train)
-    if ratio >= LONG_TAIL:
-        lines.append(
-            f"the largest class has {ratio:.3g} times the training images of the smallest; to train"
-            f" on them as they are, say pretrain_list: train.txt, rho: [{ratio:.3g}] and"
-            " balanced_arms: []"
-        )
-    error = 0.5 / sum(test) ** 0.5
-    if error > FEW_POINTS:
-        lines.append(
-            f"with {sum(test)} test images an accuracy has a standard error of up to"
-            f" {100 * error:.1f} points"
-        )
-    return lines

@@ -4,7 +4,6 @@ The replicas are trained one after the other, with checkpoints (trainer.py); the
 are in nt_xent.py. Axes: N images, B images of a batch, H x W pixels, E recorded epochs.
 """
 
-import sys
 from functools import partial
 from typing import NamedTuple
 
@@ -234,15 +233,6 @@ def stage(
     """Train the replicas of a cell and seed block."""
     sections = arm, network, augmentation, training
     prepare(training.threads, training.device)
-    if (
-        training.bfloat16
-        and training.device == "cpu"
-        and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    ):
-        print(
-            "training.bfloat16: this processor has no products in bfloat16, and is slow without",
-            file=sys.stderr,
-        )
     images, labels, test, test_labels = inputs.file("images").tensors(
         "train", "train_labels", "test", "test_labels"
     )

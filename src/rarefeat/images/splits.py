@@ -156,7 +156,9 @@ def split_indices(
         pool = read(files.pool)
     if files:
         tail = read(files.pretrain)
-        _check_long_tail(labels, tail, rho, files.pretrain.replace("{seed}", str(seed)))
+        _check_rho(
+            labels[tail], rho, files.pretrain.replace("{seed}", str(seed)), f", or {OTHER_ORDER}"
+        )
     elif listed:
         tail = torch.arange(len(pool), len(labels))
         check_classes(labels[tail], n_classes, data.pretrain_list)
@@ -168,7 +170,6 @@ def split_indices(
     )
     if files and files.few_shot:
         few = read(files.few_shot)
-        _check_few_shot(labels[few], files.few_shot.replace("{seed}", str(seed)))
     else:
         few = pool[few_shot(labels[pool], few_shot_per_class, namespace, seed)]
     return {
@@ -192,45 +193,6 @@ OTHER_ORDER = (
     "the list may be made for another order of the images: SDCLR's lists count those of the"
     " archive, format cifar_batches, and a Parquet file may be sorted by class"
 )
-
-
-def _check_few_shot(labels: Int[Tensor, " n"], name: str) -> None:
-    """Raise RarefeatError for a few-shot list whose classes differ by more than an image."""
-    counts = torch.bincount(labels)
-    if counts.max() - counts.min() > 1:
-        raise RarefeatError(
-            f"{name}: its classes have {counts.min()} to {counts.max()} images, and must have"
-            f" equally many; {OTHER_ORDER}"
-        )
-
-
-def _check_long_tail(
-    labels: Int[Tensor, " N"], indices: Int[Tensor, " n"], rho: float, name: str
-) -> None:
-    """Raise RarefeatError for indices that are not long-tailed, n_i = n_0 rho^(-i / (K - 1))."""
-    counts, available = torch.bincount(labels[indices]), torch.bincount(labels)
-    if len(indices) == len(labels):
-        return _check_rho(labels, rho, name)
-    share = len(indices) / len(labels)
-    # Indices of another order take images whatever their class: chi-square of a random draw.
-    statistic = float(((counts - share * available) ** 2 / (share * available)).sum())
-    freedom = len(counts) - 1
-    by_chance = statistic < (1 - share) * (freedom + 5 * (2 * freedom) ** 0.5)
-    tail = counts.sort(descending=True).values
-    rank = torch.arange(len(tail), dtype=torch.float64) / freedom
-
-    def is_tail(ratio: float) -> bool:
-        """Return whether the counts are rounded, or, unlike chance, within a tenth."""
-        expected = tail[0] * ratio**-rank
-        tolerance = 1 if by_chance else 1 + expected / 10
-        return bool(((tail - expected).abs() <= tolerance).all())
-
-    if is_tail(rho) or (not by_chance and is_tail(float(tail[0] / tail[-1]))):
-        return _check_rho(labels[indices], rho, name, f", or {OTHER_ORDER}")
-    raise RarefeatError(
-        f"{name}: its classes have {tail[0]} to {tail[-1]} images, not those of a long tail with"
-        f" rho = {rho:g}; {OTHER_ORDER}"
-    )
 
 
 def _check_rho(labels: Int[Tensor, " n"], rho: float, name: str, hint: str = "") -> None:
