@@ -102,13 +102,3 @@ def test_new_study_measures(tmp_path, monkeypatch):
     assert [row["seed"] for row in rows] == [1, 2]
     with pytest.raises(RarefeatError, match=r"tiny\.py exists"):
         new.write("study", "tiny")
-
-
-def test_show_offers_files_that_are_there(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    table = tmp_path / "results/quick/tables/paper_summary.parquet"
-    table.parent.mkdir(parents=True)
-    table.touch()
-    for name in ("paper_sumary", "results/quick/tables/paper_sumary.parquet"):
-        output = CliRunner().invoke(main, ["show", name]).output
-        assert output.endswith("; did you mean results/quick/tables/paper_summary.parquet?\n")

@@ -7,7 +7,7 @@ Values and their reasons are in `config/`; the declarations of the kinds are in
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -244,25 +244,19 @@ class Project:
         A kind has all its outputs; a study its own tables, and the figures and pages that are made
         from these alone.
         """
-        targets = {}
-        for kind, outputs in self.outputs.items():
-            targets[kind] = paths(
-                outputs.tables, outputs.figures, outputs.pages, outputs.html_pages
-            )
+        targets = {
+            kind: paths(outputs.tables, outputs.figures, outputs.pages, outputs.html_pages)
+            for kind, outputs in self.outputs.items()
+        }
         for name in self.studies:
             tables = {table for table, item in self.tables.items() if item.study == name}
             figures, pages = (
-                [
-                    item_name
-                    for item_name, item in items.items()
-                    if item.tables and set(item.tables) <= tables
-                ]
+                [key for key, item in items.items() if item.tables and set(item.tables) <= tables]
                 for items in (self.figures, self.pages)
             )
             targets.setdefault(name, paths(sorted(tables), figures, pages))
         for paper in self.papers:
-            name = f"claims_{paper}"
-            targets[name] = paths([name], [], [name])
+            targets[name] = paths([name := f"claims_{paper}"], [], [name])
         return targets
 
     @property
@@ -274,18 +268,6 @@ class Project:
             if kind.by_default
             for path in self.targets[name]
         ]
-
-    @cached_property
-    def _jobs(self) -> dict[str, tuple[Job, str]]:
-        return {}
-
-    def _table_job(self, name: str) -> tuple[Job, str]:
-        # On request: the code hashes of all tables take seconds.
-        if name not in self._jobs:
-            table = self.tables[name]
-            job = table.job(self.identities(table.tables))
-            self._jobs[name] = job, job.identity
-        return self._jobs[name]
 
     def studies_of(self, stage: Stage) -> list[str]:
         """Return the studies that run through a stage, itself or upstream of another one."""
@@ -365,24 +347,26 @@ class Project:
             for *_, path in stage.files_of(table.study, table.cells_of, folder)
         ]
 
+    @cached_property
+    def _table_jobs(self) -> dict[str, Job]:
+        return {}
+
     def table_job(self, name: str) -> Job:
         """Return the job that writes a table."""
-        return self._table_job(name)[0]
+        # On request: the code hashes of all tables take seconds.
+        if name not in self._table_jobs:
+            table = self.tables[name]
+            self._table_jobs[name] = table.job(self.identities(table.tables))
+        return self._table_jobs[name]
 
     def identities(self, tables: Iterable[str]) -> dict[str, str]:
         """Return the identity of the job of each of some tables, for their readers."""
-        return {name: self._table_job(name)[1] for name in tables}
+        return {name: self.table_job(name).identity for name in tables}
 
     def _job(
         self, function: str, sections: Mapping[str, Any], tables: Iterable[str], runs: str = ""
     ) -> Job:
-        return make_job(
-            function,
-            (),
-            sections,
-            runs=runs,
-            tables=self.identities(tables),
-        )
+        return make_job(function, (), sections, runs=runs, tables=self.identities(tables))
 
     def figure_job(self, name: str) -> Job:
         """Return the job that draws a figure."""
@@ -409,19 +393,22 @@ class Project:
         page = self.html_pages[name]
         return self._job(page.function, page.sections, page.tables)
 
-    def can_make(self, function: str, name: str) -> bool:
-        """Return whether it has the study, table, figure or page of a name; an error where not."""
-        return bool(find_stage(function) or self.product_job(function, name))
+    @property
+    def products(self) -> Iterator[tuple[str, Callable[[str], Job], list[str], tuple[str, ...]]]:
+        """Name, maker of the job, paths and source tables of each table, figure and page."""
+        for name, table in self.tables.items():
+            yield name, self.table_job, paths([name]), table.tables
+        for name, figure in self.figures.items():
+            yield name, self.figure_job, paths(figures=[name]), figure.tables
+        for name, page in self.pages.items():
+            yield name, self.page_job, paths(pages=[name]), page.tables
+        for name, html_page in self.html_pages.items():
+            yield name, self.html_page_job, paths(html_pages=[name]), html_page.tables
 
     def product_job(self, function: str, name: str) -> Job:
         """Return the job by which a function makes the table, figure or page of a name."""
-        for products, job_of in (
-            (self.tables, self.table_job),
-            (self.figures, self.figure_job),
-            (self.pages, self.page_job),
-            (self.html_pages, self.html_page_job),
-        ):
-            if name in products and (job := job_of(name)).stage == function:
+        for product, job_of, *_ in self.products:
+            if product == name and (job := job_of(name)).stage == function:
                 return job
         raise RarefeatError(f"{function} makes no table, figure or page {name}")
 
@@ -433,9 +420,7 @@ class Project:
             for name, study in self.studies.items()
             for cell in study.cells()
             for depth in range(1, len(cell.axes) + 1)
-            for shared in [
-                cell if depth == len(cell.axes) else cell.restrict_to(*list(cell.values)[:depth])
-            ]
+            for shared in [cell if depth == len(cell.axes) else Cell(cell.axes[:depth])]
         }
 
     def stage_job(self, stage: Stage, name: str, cell: str = "", seeds: str = "") -> Job:
@@ -548,13 +533,6 @@ class Project:
                 raise RarefeatError(
                     f"config: the {label} {shorten_repr(wrong[0])} is too long for a file; {RULE}"
                 )
-        for name, table in self.tables.items():
-            for folder, stage in table.files.items():
-                if folder not in stage.folders:
-                    raise RarefeatError(
-                        f"the table {name}: {stage.function} writes no files {folder!r}, it"
-                        f" writes {', '.join(stage.folders)}"
-                    )
         ids = [
             (claim, claim_set)
             for claim_set in self.claim_sets.values()
@@ -611,7 +589,7 @@ def sort_tables(tables: dict[str, Table]) -> dict[str, Table]:
 
 
 def paths(
-    tables: Iterable[str],
+    tables: Iterable[str] = (),
     figures: Iterable[str] = (),
     pages: Iterable[str] = (),
     html_pages: Iterable[str] = (),
@@ -773,8 +751,10 @@ def load_merged(results: str, function: str = "", name: str = "") -> Project:
         study = re.split(r"[.]|_(?:grid|summary|trends|trajectories)$", name)[0]
         only = [kind for kind in kinds() if study in (merged.get(kind, {}).get("studies") or {})]
     with contextlib.suppress(RarefeatError):
-        if only and (project := build(merged, merged, *only)).can_make(function, name):
-            return project
+        if only:
+            project = build(merged, merged, *only)
+            if find_stage(function) or project.product_job(function, name):
+                return project
     return build(merged, merged)
 
 

@@ -62,11 +62,7 @@ class Job(BaseModel):
         return json.dumps(self.model_dump(exclude_defaults=True))
 
     def config_section(self, name: str, kind: Any) -> Any:
-        """Return a section of the config as a type; RarefeatError where it is missing or wrong."""
-        if name not in self.config:
-            raise RarefeatError(
-                f"job: config.{name}: missing, {self.stage} reads it; run snakemake again"
-            )
+        """Return a section of the config as a type; RarefeatError where it is wrong."""
         try:
             return TypeAdapter(kind).validate_python(self.config[name])
         except ValidationError as error:
