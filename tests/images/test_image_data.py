@@ -368,9 +368,9 @@ def test_pretrain_list_is_used_whole_and_not_for_probes(tmp_path, pixels):
     ("name", "line", "said"),
     [
         ("test", "./1 .png 1", "the same image as"),
-        ("test", "again.bmp 0", "0 .png (train.txt, line 1), which is trained on; 1 of 7"),
-        ("train", "0 .png 1", "0 .png (train.txt, line 1), in another class; 1 of 7"),
-        ("long", "4 .png 0", "4 .png (long.txt, line 4), which is trained on; 1 of 10"),
+        ("test", "again.bmp 0", "0 .png (train.txt, line 1); 1 of 7"),
+        ("train", "0 .png 1", "0 .png (train.txt, line 1); 1 of 7"),
+        ("long", "4 .png 0", "4 .png (long.txt, line 4); 1 of 10"),
     ],
 )
 def test_copies_are_refused_unless_allowed(tmp_path, pixels, name, line, said):
@@ -430,20 +430,8 @@ def test_white_of_a_darker_range_must_be_said(tmp_path, pixels, largest, capsys)
     assert said in refusal(read_images, image_folder(tmp_path, white=largest - 1 or 256))
 
 
-def test_a_file_that_is_not_damaged_is_not_called_so(tmp_path, monkeypatch):
-    COLOUR.save(path := tmp_path / "large.png")
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    assert "it has more than 200 pixels" in refusal(_decode, [("large", str(path))])
+def test_a_folder_is_not_called_damaged(tmp_path):
     assert refusal(_decode, [("a", str(tmp_path))]) == "cannot read a: Is a directory"
-
-
-def test_a_list_whose_last_line_has_no_end(tmp_path, pixels, capsys):
-    read_images(image_folder(tmp_path))
-    assert "has no end" not in capsys.readouterr().err
-    path = tmp_path / "train.txt"
-    path.write_text(path.read_text().rstrip())
-    read_images(image_folder(tmp_path))
-    assert f"{path}: the last line, '3 .png 1', has no end" in capsys.readouterr().err
 
 
 def test_an_image_is_read_as_a_viewer_shows_it(tmp_path):

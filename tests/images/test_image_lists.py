@@ -64,12 +64,6 @@ def test_lists_of_other_systems_are_read(images, encoded):
             "4.png 0\n9.png 1\n",
             "data.folder: 1 of 6 files are missing, images/9.png the first; ...",
         ),
-        (
-            "test",
-            "4.png 0\na\\5.png 1\n",
-            "data.folder: 1 of 6 files are missing, images/a\\5.png the first; write / in the list"
-            " for \\",
-        ),
         ("train", "0.png 0 5\n1.png 1 5\n", "...0 to K - 1 without a gap, and the last word of..."),
         ("test", "4.png 0\n", "...no test image has label 1; every training label needs some"),
         ("train", "0.png 1\n1.png 2\n", "images/train.txt: no training image has label 0; ..."),

@@ -84,14 +84,6 @@ def load_claims(kind: str, folder: Path = STUDIES) -> ClaimSet:
     where = "/".join(path.parts[-2 if path == single_file else -3 :])
     raw = read_yaml(path, "claims")
     raw = (raw.get("claims") or {}) if path == single_file else raw
-    for group, members in (
-        (raw.get("groups") or {}).items() if isinstance(raw.get("groups"), dict) else ()
-    ):
-        for name in members if isinstance(members, dict) else ():
-            if not isinstance(name, str):
-                raise RarefeatError(f"{where}: claim {name}: an id is a text; write it in quotes")
-        if not members:
-            raise RarefeatError(f"{where}: groups.{group}: it has no claim")
     try:
         file = ClaimFile.model_validate(raw)
     except ValidationError as error:

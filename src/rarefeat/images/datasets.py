@@ -98,26 +98,16 @@ def copies(tensors: dict[str, Tensor]) -> Iterator[tuple[int, int]]:
 def check_copies(tensors: dict[str, Tensor], names: list[tuple[ImagePart, int]]) -> None:
     """Raise RarefeatError if images are copies of others, except for those of CIFAR-100."""
     pairs = list(copies(tensors))
-    train = len(tensors["train"])
-    labels = torch.cat([tensors["train_labels"], tensors["test_labels"]]).tolist()
-    if (train, len(tensors["test"]), len(pairs)) == CIFAR_100:
+    if (len(tensors["train"]), len(tensors["test"]), len(pairs)) == CIFAR_100:
         message = f"{len(pairs)} images are copies of others, as CIFAR-100 is published"
         print(message, file=sys.stderr)
     elif pairs:
-
-        def severity(row: int, other: int) -> tuple[bool, bool]:
-            """Return whether a copy crosses training and test, and whether it crosses classes."""
-            return (row >= train) != (other >= train), labels[row] != labels[other]
-
-        row, other = max(pairs, key=lambda pair: severity(*pair))
-        trained_on, in_two_classes = severity(row, other)
         copy_name, other_name = (
-            image_part.names(index) for image_part, index in (names[row], names[other])
+            image_part.names(row) for image_part, row in (names[index] for index in pairs[0])
         )
-        remark = ", which is trained on" * trained_on + ", in another class" * in_two_classes
         raise RarefeatError(
-            f"{copy_name}: the same image as {other_name}{remark}; {len(pairs)} of {len(labels)}"
-            " images are copies; take them out, or say data.copies: true to take them as they are"
+            f"{copy_name}: the same image as {other_name}; {len(pairs)} of {len(names)} images are"
+            " copies; take them out, or say data.copies: true to take them as they are"
         )
 
 

@@ -105,10 +105,9 @@ def stat_files(files: Files) -> dict[str, list[int]]:
     # A file that is in two lists counts once.
     paths = dict.fromkeys(path for _, path in files)
     if missing := [path for path in paths if path not in states]:
-        remedy = "write / in the list for \\" if "\\" in missing[0] else "put them there"
         raise RarefeatError(
             f"data.folder: {len(missing)} of {len(paths)} files are missing, {missing[0]} the"
-            f" first; {remedy}"
+            f" first; put them there"
         )
     return states
 

@@ -25,7 +25,6 @@ from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.config.names import (
     RULE,
     Name,
-    check_name,
     merge_unique,
     shorten_repr,
     suggest,
@@ -496,12 +495,6 @@ class Project:
     def check(self) -> "Project":
         """Return itself; RarefeatError for a name that is taken or wrong, or for too many seeds."""
         for name, study in self.studies.items():
-            try:
-                check_name(getattr(study, "draws", "none"))
-            except ValueError as error:
-                raise RarefeatError(
-                    f"config: {self.kind_of[name]}: draws of the study {name}: {error}"
-                ) from error
             last = getattr(study, "first_seed", 0) + study.seeds - 1
             if study.seeds > MAX_SEEDS:
                 raise RarefeatError(
