@@ -112,7 +112,7 @@ def a_learner(options: dict) -> dict:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (a_study("theory", "paper"), "imbalance and theory both have a study paper; each needs a"),
+        (a_study("theory", "paper"), "two studies have the name paper; each needs a"),
         (a_study("imbalance", "theory"), "two targets have the name theory; each needs a name of"),
         ({"most_seeds": "many"}, "most_seeds"),
     ],

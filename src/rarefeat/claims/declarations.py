@@ -98,10 +98,6 @@ def load_claims(kind: str, folder: Path = STUDIES) -> ClaimSet:
                 raise claim_set.error(
                     name, f"it stands in two groups, {claims[name].group} and {group}"
                 )
-            if extra := {"id", "group"} & set(keys):
-                raise claim_set.error(
-                    name, f"{min(extra)}: unknown key; it is that which the claim stands under"
-                )
             try:
                 claims[name] = Claim.model_validate(
                     {"paper": file.paper, **keys, "id": name, "group": group}

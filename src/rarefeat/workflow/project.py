@@ -23,7 +23,6 @@ from rarefeat.model import own_files
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.config.names import (
-    RULE,
     Name,
     merge_unique,
     shorten_repr,
@@ -55,7 +54,6 @@ STUDIES = Path("config/studies")
 SINGLE_FILE_STUDIES = Path(__file__).parents[1] / "studies"
 MAX_SEED = 2**31 - 1
 MAX_SEEDS = 100_000
-MAX_NAME = 200
 PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
 
 
@@ -133,10 +131,8 @@ class Project:
     @cached_property
     def studies(self) -> dict[str, Any]:
         """Every study by its name, each with `cells()` and `blocks()`."""
-        return unique(
-            "study",
-            {kind.name: kind.studies(self.sections[kind.name]) for kind in self.kinds.values()},
-        )
+        of_kinds = (kind.studies(self.sections[name]) for name, kind in self.kinds.items())
+        return merge_unique("studies", *of_kinds)
 
     @cached_property
     def outputs(self) -> dict[str, StudyOutputs]:
@@ -188,7 +184,6 @@ class Project:
     @cached_property
     def tables(self) -> dict[str, Table]:
         """Every table by its name, after those that it is made from."""
-        tables = unique("table", {name: outputs.tables for name, outputs in self.outputs.items()})
         claim_tables = {}
         for kind, inputs in self.claim_inputs.items():
             claim_tables[f"{kind}_measured"] = Table(
@@ -206,15 +201,13 @@ class Project:
             claim_tables[f"sensitivity_{paper}"] = Table(
                 "claims.tables:CHANGES", "claims.verdict_tables:sensitivity", tables=sources
             )
-        return sort_tables(merge_unique("tables", tables, claim_tables))
+        tables = (outputs.tables for outputs in self.outputs.values())
+        return sort_tables(merge_unique("tables", *tables, claim_tables))
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """Every figure by its name; RarefeatError where one needs a table that no study makes."""
-        figures = unique(
-            "figure", {name: outputs.figures for name, outputs in self.outputs.items()}
-        )
-        return self._with_tables("figure", figures)
+        """Every figure by its name."""
+        return merge_unique("figures", *(outputs.figures for outputs in self.outputs.values()))
 
     @cached_property
     def pages(self) -> dict[str, Page]:
@@ -225,16 +218,13 @@ class Project:
             )
             for paper in self.papers
         }
-        pages = unique("page", {name: outputs.pages for name, outputs in self.outputs.items()})
-        return self._with_tables("page", merge_unique("pages", pages, claim_pages))
+        pages = (outputs.pages for outputs in self.outputs.values())
+        return merge_unique("pages", *pages, claim_pages)
 
     @cached_property
     def html_pages(self) -> dict[str, HtmlPage]:
         """Every page of HTML alone by its name."""
-        return self._with_tables(
-            "page",
-            unique("page", {name: outputs.html_pages for name, outputs in self.outputs.items()}),
-        )
+        return merge_unique("pages", *(outputs.html_pages for outputs in self.outputs.values()))
 
     @cached_property
     def targets(self) -> dict[str, list[str]]:
@@ -516,16 +506,10 @@ class Project:
         }
         merge_unique("targets", self.kinds, studies, claims)
         merge_unique("pages", self.pages, self.html_pages)
-        for label, names in {
-            "table": self.tables,
-            "figure": self.figures,
-            "page": self.pages,
-        }.items():
-            merge_unique(f"{label}s", names)
-            if wrong := [name for name in names if "/" in name or len(name) > MAX_NAME]:
-                raise RarefeatError(
-                    f"config: the {label} {shorten_repr(wrong[0])} is too long for a file; {RULE}"
-                )
+        products = {"page": self.pages | self.html_pages, "figure": self.figures}
+        for label, items in products.items():
+            for name, item in items.items():
+                check_tables(f"the {label} {name}", item.tables, self.tables)
         ids = [
             (claim, claim_set)
             for claim_set in self.claim_sets.values()
@@ -538,11 +522,6 @@ class Project:
                     f"its id is in {' and in '.join(others)}; each claim needs an id of its own",
                 )
         return self
-
-    def _with_tables(self, label: str, items: dict[str, Any]) -> dict[str, Any]:
-        for name, item in items.items():
-            check_tables(f"the {label} {name}", item.tables, self.tables)
-        return items
 
 
 def describe_setting(name: str, value: Any) -> list[str]:
@@ -595,19 +574,6 @@ def paths(
         *(f"{name}.md" for name in pages),
         *(f"pages/{name}.html" for name in (*pages, *html_pages)),
     ]
-
-
-def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the items of all kinds by name; RarefeatError where two have the same."""
-    owners: dict[str, str] = {}
-    for kind, items in by_kind.items():
-        for name in items:
-            if (owner := owners.setdefault(name, kind)) != kind:
-                raise RarefeatError(
-                    f"config: {owner} and {kind} both have a {label} {name}; each needs a name of"
-                    f" its own"
-                )
-    return {name: item for items in by_kind.values() for name, item in items.items()}
 
 
 def read_defaults(kind: StudyKind, *folders: Path) -> dict:
