@@ -104,20 +104,18 @@ def arm_loss(
     al. 2021): the first view uses the dense and the second the pruned weights, each with its own
     batch norms.
     """
-    if arm.arm == "self_damaging":
-        return nt_xent(
-            similarities(project({}, x, 0), project(masked_weights(weights, masks), y, 1), tau)
-        )
     both = torch.cat([x, y])
+
+    def logits(replaced: Weights) -> Float[Tensor, "V V"]:
+        return similarities(*project(replaced, both, 0).chunk(2), tau)
+
+    if arm.arm == "self_damaging":
+        second = project(masked_weights(weights, masks), y, 1)
+        return nt_xent(similarities(project({}, x, 0), second, tau))
     if not arm.masked:
-        return nt_xent(similarities(*project({}, both, 0).chunk(2), tau))
+        return nt_xent(logits({}))
     if arm.pruned_update == "straight_through":
-        return nt_xent(
-            similarities(
-                *project(masked_weights(weights, masks, straight_through=True), both, 0).chunk(2),
-                tau,
-            )
-        )
+        return nt_xent(logits(masked_weights(weights, masks, straight_through=True)))
     with torch.no_grad():
-        masked = similarities(*project(masked_weights(weights, masks), both, 0).chunk(2), tau)
-    return nt_xent(similarities(*project({}, both, 0).chunk(2), tau), softmax_weights(masked))
+        masked = logits(masked_weights(weights, masks))
+    return nt_xent(logits({}), softmax_weights(masked))

@@ -595,7 +595,7 @@ def merge(raw: dict, *folders: Path) -> dict:
             f"config: {shorten_repr(wrong[0])[1:-1]}: unknown key{suggest(wrong[0], allowed)};"
             f" allowed are {', '.join(allowed)}"
         )
-    size, most_seeds = raw.get("size"), raw.get("most_seeds")
+    size = raw.get("size")
     merged, sizes = {key: raw[key] for key in allowed if key in raw}, set()
     left_out = merged["left_out"] = {}
     for name, kind in of_kinds.items():
@@ -615,8 +615,7 @@ def merge(raw: dict, *folders: Path) -> dict:
             if isinstance(size, str)
             else defaults
         )
-        section = merge_configs(section, changes) if isinstance(changes, dict) else changes
-        merged[name] = limit_seeds(section, most_seeds)
+        merged[name] = merge_configs(section, changes) if isinstance(changes, dict) else changes
     if isinstance(size, str) and size and size not in sizes:
         raise RarefeatError(
             f"config: size: unknown size {shorten_repr(size)}{suggest(size, sizes)}; allowed are"

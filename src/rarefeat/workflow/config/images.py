@@ -310,13 +310,6 @@ class ImageStudy(SeedSettings):
             for arm in arms
         ]
 
-    @property
-    def summary_text(self) -> str:
-        """Seeds and grid in words."""
-        ratios = ", ".join(f"{rho:g}" for rho in self.rho)
-        epochs = self.training.epochs
-        return f"{self.seeds} seeds from {self.first_seed}; rho {ratios}; {epochs} epochs"
-
     def network_of(self, cell: Cell) -> Network:
         """The network of a cell."""
         return (

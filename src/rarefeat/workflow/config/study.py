@@ -138,18 +138,6 @@ class Study(SeedSettings):
             for eps_min, sigma in sorted(names)
         ]
 
-    @property
-    def summary_text(self) -> str:
-        """Seeds and grid in words."""
-        axes = {
-            axis: sorted({value for block in self.grid.values() for value in getattr(block, axis)})
-            for axis in AXES
-        }
-        grid = "; ".join(
-            f"{axis} {', '.join(f'{value:g}' for value in values)}" for axis, values in axes.items()
-        )
-        return f"{self.seeds} seeds from {self.first_seed}; {grid}; {self.training.T} steps"
-
     def settings(self, cell: Cell) -> dict[str, Any]:
         """Return the settings that a cell has, and not its study."""
         return {"arms": cell.trained, "untrained": cell.untrained}

@@ -119,16 +119,15 @@ def make_job(
     hashes = module_hashes(*stages) | user_code(values)
     # In the order of names, so that no result depends on the order of keys in a config.
     values = json.loads(json.dumps(values, sort_keys=True))
-    axes = cell.values if cell else {}
-    reads = {"tables": dict(tables or {}), "files": dict(files or {})}
     return Job(
         stage=stage,
         runs=runs,
         study=study,
-        cell=axes,
+        cell=cell.values if cell else {},
         seeds=seeds,
         table_schema=table_schema,
         config=values,
         code=hashes,
-        **reads,
+        tables=dict(tables or {}),
+        files=dict(files or {}),
     )
