@@ -18,29 +18,17 @@ from rarefeat.workflow.run.metadata import read_table_and_origin
 
 VALUES = ("mean", "exponent", "value")
 # Another processor or BLAS changes the last bits, and training carries them on; a count over a
-# threshold, or the step at which
-# one is passed, may differ by one in one replica of three, and of some hundred test images a few
-# fall on the other side.
+# threshold, or the step at which one is passed, may differ by one in one replica of three, and of
+# some hundred test images a few fall on the other side.
 RELATIVE, ABSOLUTE, COUNT, SHARE = 0.02, 0.01, 0.34, 0.03
 COUNTS = (
-    "aligned_neurons",
-    "pure_neurons",
-    "pure_minority_neurons",
-    "singletons",
-    "minority_singletons",
-    "T1",
-    "T2",
-)
+    "aligned_neurons", "pure_neurons", "pure_minority_neurons", "singletons",
+    "minority_singletons", "T1", "T2",
+)  # fmt: skip
 SHARES = (
-    "accuracy",
-    "delta_20",
-    "few",
-    "group_std",
-    "many",
-    "medium",
-    "few_shot_accuracy",
+    "accuracy", "delta_20", "few", "group_std", "many", "medium", "few_shot_accuracy",
     "knn_accuracy",
-)
+)  # fmt: skip
 ALLOWED = dict.fromkeys(COUNTS, COUNT) | dict.fromkeys(SHARES, SHARE)
 
 
@@ -59,12 +47,10 @@ def reference_rows(table: pd.DataFrame, key: list[str]) -> pd.DataFrame:
 
 
 def text(table: pd.DataFrame) -> str:
-    """Format as CSV."""
     return table.to_csv(index=False, float_format="%.8g")
 
 
 def list_differences(reference: pd.DataFrame, fresh: pd.DataFrame) -> list[str]:
-    """List the rows in which a fresh table differs from its reference."""
     *key, value, _ = reference.columns
     if list(fresh.columns) != list(reference.columns):
         return [

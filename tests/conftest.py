@@ -2,7 +2,6 @@
 
 import itertools
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -56,12 +55,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Check shapes anew in each test."""
     shape_checks.CALLS.clear()
 
 
 def of_size(size: str) -> Project:
-    """Return the shipped config at one of its sizes."""
     return parse(read_yaml(Path("config/config.yaml")) | {"size": size})
 
 
@@ -85,14 +82,6 @@ ARMS = {
 }
 
 
-JOBS = tempfile.TemporaryDirectory(prefix="rarefeat-jobs-")
-
-
-def job_path(job: Job, results: str | Path = JOBS.name) -> str:
-    """Write the file of a job into a folder of results, by default a temporary one."""
-    return job.write(results)
-
-
 def run_stage(job: Job, results: str | Path, *outputs: str | Path) -> None:
     """Execute a job of a folder of results by its command line, in this process."""
     write_outputs(job, JobInputs(job, results), [Path(path) for path in outputs])
@@ -107,7 +96,6 @@ def refusal(function: Callable, *arguments, **keys) -> str:
 
 
 def until(condition: Callable[[], Any], seconds: float = 300) -> Any:
-    """What the condition gives as soon as it is true."""
     deadline = time.monotonic() + seconds
     while not (result := condition()):
         assert time.monotonic() < deadline, "it took too long"
@@ -185,7 +173,6 @@ def embed_tokens(tokens: Tensor, weights: Tensor, bias: Tensor, scale: float = 1
 
 
 def pretrain_arm(study, simulator, data, training, arm, *rest) -> tuple[TrainedEncoder, list[dict]]:
-    """`pretrain` of one arm alone."""
     encoders, rows = pretrain(study, simulator, data, training, [arm], *rest)
     return encoders[arm.label], rows
 
@@ -206,7 +193,6 @@ def table_of(kind: str, measured: Iterable[Measurement]) -> pd.DataFrame:
 
 
 def verdicts_of(kind: str, measured: Iterable[Measurement]) -> pd.DataFrame:
-    """The verdicts on some measured rows of a kind."""
     return verdicts(table_of(kind, measured))
 
 
@@ -265,14 +251,12 @@ def job_at(stage: Stage, config: dict[str, Any], name: str, at: Cell, block: str
 def run_cell(
     results: Path, stage: Stage, name: str, study: Any, cell: Cell, block: str
 ) -> dict[str, Path]:
-    """Execute the job of a cell and seed block; return its files by their folder."""
     paths = {folder: results / stage.path(folder, name, cell, block) for folder in stage.folders}
     run_stage(stage.job(name, study, stage.shared_cell(cell), block), results, *paths.values())
     return paths
 
 
 def train_study(results: Path, name: str, study: Study) -> list[dict]:
-    """Train every cell and block of a study and write the encoders -> rows of the trajectories."""
     rows = []
     for cell in study.cells():
         for block, seeds in study.blocks().items():

@@ -2,12 +2,9 @@
 
 A state is weights of the reduced simulator, lifted into R^d1 for the direct one. The simulators
 must agree on A' = W' M and on the Gram matrix C' of the remainder of W'.
-`python tests/simulator_agreement.py` prints how often each planted mistake is detected.
 """
 
 import math
-import sys
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -174,34 +171,7 @@ def wishart_covariance(G: Tensor) -> Tensor:
 
 def has_excess(simulator: Simulator) -> bool:
     """Return whether the simulator draws rows beyond the span by their scatter alone."""
-    return (
-        isinstance(simulator, ReducedSimulator)
-        and not isinstance(simulator, Exact)
-        and simulator.nu > 0
-    )
-
-
-class Exact(ReducedSimulator):
-    """Slow simulator that writes out the rows beyond the span, with one frame per sample."""
-
-    def draw_complement(self, generators: Generators) -> Generators:
-        return generators
-
-    def descend(self, weights, coefficients, attended, decay, generators, scale=1.0):
-        descent = scale * coefficients
-        descended = decay * weights + matmul(
-            descent.flatten(1, 2).mT, attended[..., : self.p].flatten(1, 2)
-        )
-        if not self.nu:
-            return descended
-        rows_beyond = matmul(attended[..., self.p :].mT, descent).double()
-        frames = random_frames(rows_beyond.shape[1], self.nu, rows_beyond.shape[2], generators)
-        beyond = (frames @ rows_beyond).sum(1)
-        within = descended[..., self.d :].double()
-        return self.join_coordinates(
-            descended[..., : self.d],
-            robust_cholesky(within @ within.mT + beyond.mT @ beyond).float(),
-        )
+    return isinstance(simulator, ReducedSimulator) and simulator.nu > 0
 
 
 # Planted mistakes.
@@ -430,15 +400,10 @@ def disagreement(
     return min(1.0, 2 * min(step, given_tokens))
 
 
-KINDS = {
-    "none: the simulator as it is": ReducedSimulator,
-    "none: rows beyond the span written out": Exact,
-} | MISTAKES
+KINDS = {"none": ReducedSimulator} | MISTAKES
 
 
-def detections(
-    repetitions: int, replicas: int, progress: Callable[[str], None] = lambda _: None
-) -> dict[str, int]:
+def detections(repetitions: int, replicas: int) -> dict[str, int]:
     """Count in how many repetitions a comparison with the direct simulator rejects at LEVEL."""
     counts = dict.fromkeys(KINDS, 0)
     for repetition in range(repetitions):
@@ -448,19 +413,4 @@ def detections(
             counts[name] += (
                 disagreement(kind, STANDARD, start, direct, replicas, seed + 2 * index + 1) < LEVEL
             )
-        progress(f"{repetition + 1}/{repetitions}")
     return counts
-
-
-def table(repetitions: int) -> str:
-    """Return detection rates in Markdown."""
-    counts = detections(repetitions, REPLICAS, lambda text: print(text, end="\r", file=sys.stderr))
-    lines = ["| planted mistake | rejected | repetitions |", "|---|---:|---:|"]
-    return "\n".join(
-        lines + [f"| {name} | {count} | {repetitions} |" for name, count in counts.items()]
-    )
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    print(table(int(sys.argv[1]) if len(sys.argv) > 1 else 100))

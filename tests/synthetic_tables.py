@@ -23,7 +23,6 @@ RANGE = {"aligned_neurons": (0, 30), "max_alignment": (0, 1)}
 
 
 def learned(eps_min: float, sigma: float, arm: str) -> float:
-    """Return how much of the rare feature is learned, between 0 and 1 for a trained arm."""
     if arm in ("initial", "ideal"):
         return float(arm == "ideal") * 1.3 - 0.3 * (arm == "initial")
     return 1 / (1 + np.exp(-12 * (eps_min - HALF.get(arm, 0.5) - 2 * (sigma - 0.05))))
@@ -32,7 +31,6 @@ def learned(eps_min: float, sigma: float, arm: str) -> float:
 def grid(
     eps_mins=TENTHS, sigmas=(0.05,), arms=("dense", "pruned_neuron"), seeds=20, d1=500, draw=0
 ) -> pd.DataFrame:
-    """Return a grid table."""
     rows = []
     for eps_min, sigma in itertools.product(eps_mins, sigmas):
         place = round(eps_min * 1000), round(sigma * 1000)
@@ -84,7 +82,6 @@ def trajectories(
 
 
 def image_views(kinds, seeds=6, draw=0) -> dict[str, pd.DataFrame]:
-    """Return the three tables of views of images."""
     rng = np.random.default_rng(draw)
     metrics, units, embedding = [], [], []
     names = (

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import run_cell, run_chain
 from pyarrow.csv import read_csv
-from safetensors import safe_open
+from safetensors.torch import load_file
 
 from rarefeat.images import file_schemas as images
 from rarefeat.images import pretrain as image_training
@@ -24,60 +24,40 @@ TYPES = {"double": "float64", "large_string": "string"}
 
 
 def pattern(text: str) -> str:
-    """A regular expression for what a name with wildcards stands for."""
     return re.sub(
         r"\\{(\w+)\\}", lambda found: r"\d+" if found[1] == "seed" else ".+", re.escape(text)
     )
 
 
-def differences(
-    path: Path, results: Path, contents: FileSchema, sizes: Mapping[str, int]
-) -> list[str]:
-    """What of a file is not as it was declared. sizes: of known axes.
-
-    Each of the others has one size in the file.
-    """
-    found = (
-        []
-        if re.fullmatch(pattern(contents.path), str(path.relative_to(results)))
-        else [f"path {path}"]
-    )
-    seen, sizes = set(), dict(sizes)
+def written(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Type and shape of each column or tensor of a file."""
     if path.suffix in (".parquet", ".csv"):
         schema = pq.read_schema(path) if path.suffix == ".parquet" else read_csv(path).schema
-        written = {
-            field.name: (TYPES.get(str(field.type), str(field.type)), ()) for field in schema
-        }
-    else:
-        with safe_open(path, framework="pt") as handle:
-            tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
-        written = {
-            name: (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
-            for name, tensor in tensors.items()
-        }
-    for name, (kind, shape) in written.items():
-        entry = next(
-            (item for item in contents.entries if re.fullmatch(pattern(item.name), name)), None
-        )
-        if entry is None:
-            found.append(f"{name} is not declared")
-            continue
+        return {field.name: (TYPES.get(str(field.type), str(field.type)), ()) for field in schema}
+    return {
+        name: (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+        for name, tensor in load_file(path).items()
+    }
+
+
+def missing(path: Path, results: Path, declared: FileSchema, sizes: Mapping[str, int]) -> list[str]:
+    """What a file lacks; all else is as declared. sizes: of axes; another has one in the file."""
+    assert re.fullmatch(pattern(declared.path), str(path.relative_to(results)))
+    seen, sizes = set(), dict(sizes)
+    for name, (kind, shape) in written(path).items():
+        entry = next(item for item in declared.entries if re.fullmatch(pattern(item.name), name))
         seen.add(entry)
-        if kind not in (entry.type, str(pa.null())):
-            found.append(f"{name} has type {kind}")
+        assert kind in (entry.type, str(pa.null())), name
         if entry.shape is not None:
-            if len(shape) == len(entry.shape):
-                # `n` is the length of a list, of each its own.
-                sizes |= {
-                    axis: size
-                    for axis, size in zip(entry.shape, shape, strict=True)
-                    if axis not in sizes or axis == "n"
-                }
-            if shape != tuple(
-                eval(axis, {}, sizes) if axis not in sizes else sizes[axis] for axis in entry.shape
-            ):
-                found.append(f"{name} has shape {shape}")
-    return found + [f"{entry.name} is not there" for entry in contents.entries if entry not in seen]
+            # `n` is the length of a list, of each its own.
+            own = {
+                axis: size
+                for axis, size in zip(entry.shape, shape, strict=True)
+                if axis not in sizes or axis == "n"
+            }
+            sizes |= own
+            assert shape == tuple(sizes.get(axis) or eval(axis, {}, sizes) for axis in entry.shape)
+    return [entry.name for entry in declared.entries if entry not in seen]
 
 
 @pytest.fixture(scope="module")
@@ -90,25 +70,11 @@ def encoded(request, project, tmp_path_factory):
     """A study and the files of its first cell: latents, encoders, trajectories and probes."""
     results, study = tmp_path_factory.mktemp("results"), project.studies[request.param]
     cell, block = study.cells()[0], next(iter(study.blocks()))
-    return (
-        results,
-        study,
-        run_chain(results, request.param, study, cell, block),
-        len(study.blocks()[block]),
-    )
+    paths = run_chain(results, request.param, study, cell, block)
+    return results, study, paths, len(study.blocks()[block])
 
 
-@pytest.mark.parametrize(
-    ("kind", "contents"),
-    [
-        ("latents", chain.LATENTS),
-        ("encoders", chain.ENCODERS),
-        ("trajectories", chain.COURSES),
-        ("probes", chain.PROBES),
-    ],
-    ids=lambda item: item if isinstance(item, str) else "",
-)
-def test_the_chain_writes_what_is_declared(encoded, kind, contents):
+def test_the_chain_writes_what_is_declared(encoded):
     results, study, paths, S = encoded
     data, training = study.data, study.training
     sizes = {name: getattr(data, name) for name in ("N", "L", "d", "probe_pairs", "test_pairs")}
@@ -116,17 +82,17 @@ def test_the_chain_writes_what_is_declared(encoded, kind, contents):
     sizes["R"] = len(log_spaced(training.T)) if training.history else 0
     if study.simulator == "direct":
         sizes["p"] = data.d1
+    declared = {"latents": chain.LATENTS, "encoders": chain.ENCODERS}
+    declared |= {"trajectories": chain.COURSES, "probes": chain.PROBES}
     trained = training.attention != "fixed"
-    absent = [] if trained or kind != "encoders" else ["{arm}/query_key is not there"]
-    assert differences(paths[kind], results, contents, sizes) == absent
+    for folder, contents in declared.items():
+        absent = [] if trained or folder != "encoders" else ["{arm}/query_key"]
+        assert missing(paths[folder], results, contents, sizes) == absent
 
 
 @pytest.fixture(scope="module")
 def pictured(project, tmp_path_factory):
-    """The digits: images, splits, an encoder with a mask, its course, probes.
-
-    A checkpoint with its records.
-    """
+    """The files of a cell of the digits, and its checkpoint with records, as if interrupted."""
     results, study = tmp_path_factory.mktemp("results"), project.studies["digits"]
     training = study.training.model_copy(update={"epochs": 1, "log_epochs": 1})
     study = study.model_copy(update={"training": training})
@@ -135,9 +101,7 @@ def pictured(project, tmp_path_factory):
     checkpoints = results / "checkpoints/digits" / cell.path
     paths = run_cell(results, IMAGE_DATA, *at) | run_cell(results, IMAGE_SPLITS, *at)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Path, "unlink", lambda path, missing_ok=False: None
-        )  # keep them, as an interruption does
+        patch.setattr(Path, "unlink", lambda path, missing_ok=False: None)
         paths |= run_cell(results, IMAGE_PRETRAIN, *at)
     paths |= run_cell(results, IMAGE_PROBE, *at)
     paths["checkpoints"] = next(path for path in checkpoints.glob("seeds=*.safetensors"))
@@ -145,20 +109,11 @@ def pictured(project, tmp_path_factory):
     return results, paths
 
 
-@pytest.mark.parametrize(
-    ("kind", "contents"),
-    [
-        ("images", images.IMAGES),
-        ("splits", images.SPLITS),
-        ("encoders", images.ENCODERS),
-        ("trajectories", images.COURSES),
-        ("probes", images.PROBES),
-        ("checkpoints", images.CHECKPOINTS),
-        ("records", images.RECORDS),
-    ],
-    ids=lambda item: item if isinstance(item, str) else "",
-)
-def test_the_stages_of_images_write_what_is_declared(pictured, kind, contents):
+def test_the_stages_of_images_write_what_is_declared(pictured):
     results, paths = pictured
     sizes = {"3": 3, "H": 8, "W": 8, "C": 10, "32": 32, "8": 1 + len(image_training.RECORDED)}
-    assert differences(paths[kind], results, contents, sizes) == []
+    declared = {"images": images.IMAGES, "splits": images.SPLITS, "encoders": images.ENCODERS}
+    declared |= {"trajectories": images.COURSES, "probes": images.PROBES}
+    declared |= {"checkpoints": images.CHECKPOINTS, "records": images.RECORDS}
+    for folder, contents in declared.items():
+        assert missing(paths[folder], results, contents, sizes) == []

@@ -77,7 +77,7 @@ def run(program: Path, folder: Path, *arguments: str) -> str:
 def test_wheel_runs_the_workflow_from_any_folder(python, tmp_path):
     script = (
         "import rarefeat; print(rarefeat.__file__);"
-        " print(rarefeat.train(T=2, N=256, progress=False).steps)"
+        " print(rarefeat.train(T=2, N=256, kernel='torch', progress=False).steps)"
     )
     output = run(python, tmp_path, "-c", script)
     assert str(ROOT / "src") not in output
@@ -87,7 +87,7 @@ def test_wheel_runs_the_workflow_from_any_folder(python, tmp_path):
     run(command, tmp_path, "new", "rule", "mine")
     study = (tmp_path / "mine.yaml").read_text(encoding="utf-8").replace("[0.3, 0.5, 0.7]", "[0.5]")
     small = (
-        "seeds: 2\n      training: {T: 5}\n"
+        "seeds: 2\n      training: {T: 5, kernel: torch}\n"
         "      data: {d1: 60, N: 256, probe_pairs: 60, test_pairs: 128}"
     )
     (tmp_path / "mine.yaml").write_text(study.replace("seeds: 10", small), encoding="utf-8")

@@ -15,18 +15,10 @@ from rarefeat.errors import RarefeatError
 from rarefeat.workflow.project import load, parse
 
 CLAIM = {
-    "source": "s",
-    "statement": "t",
-    "quantity": "q",
-    "test": "superiority",
-    "side": "above",
-    "threshold": 0,
-    "reason": "r",
-    "primary": {"study": "main", "eps_min": 0.5},
-    "control": "c",
-    "seeds": 20,
-    "tolerance": 0.1,
-}
+    "source": "s", "statement": "t", "quantity": "q", "test": "superiority", "side": "above",
+    "threshold": 0, "reason": "r", "primary": {"study": "main", "eps_min": 0.5}, "control": "c",
+    "seeds": 20, "tolerance": 0.1,
+}  # fmt: skip
 NUMBERS = count()
 
 
@@ -55,24 +47,13 @@ def test_a_file_says_all_of_a_claim(tmp_path):
         ({"margin": 0.1}, "claim a: margin: superiority has none"),
         ({"test": "non-inferiority"}, "claim a: margin: non-inferiority has one above 0"),
         ({"test": "equivalence", "margin": 0.1}, "claim a: side: equivalence"),
-        (
-            {"test": "non-inferiority", "margin": 0.1, "least": 0.1},
-            "claim a: least: non-inferiority has a margin",
-        ),
         ({"success": {"above": 1}}, "claim a: success: its kind is `0 or 1`"),
-        ({"premise": {"above": 1}}, "claim a: premise.quantity: missing"),
         ({"primary": "main"}, "claim a: primary: must be a mapping"),
-        (
-            {"primary": {"study": "main", "eps_min": {}}},
-            "claim a: primary: eps_min: must be a name, a number",
-        ),
     ],
 )
 def test_error_in_claim_is_one_line(tmp_path, change, said):
-    assert re.search(
-        rf"kind_\d+/claims.yaml: .*{re.escape(said)}",
-        refusal(read, tmp_path, part={"a": CLAIM | change}),
-    )
+    line = refusal(read, tmp_path, part={"a": CLAIM | change})
+    assert re.search(rf"kind_\d+/claims.yaml: .*{re.escape(said)}", line)
 
 
 def test_missing_key_and_wrong_ids_are_one_line(tmp_path):
@@ -92,36 +73,17 @@ def test_declared_claims_of_papers_have_a_reason_and_a_control():
     assert [claim.id for claim in claims if not (claim.reason and claim.control)] == []
 
 
-@pytest.fixture
-def changed(monkeypatch):
-    """The project's config, after a change of the claims of the theory."""
+def test_claim_id_of_two_files_is_refused(monkeypatch):
     path = module.STUDIES / "theory" / "claims.yaml"
-    raw = yaml.safe_load(path.read_text())
-
-    def read_with(change, **keys):
-        monkeypatch.setattr(
-            module,
-            "read_yaml",
-            lambda path, what: raw if path.parent.name == "theory" else before(path, what),
-        )
-        change(raw["groups"])
-        load_claims.cache_clear()
-        return parse(yaml.safe_load(Path("config/config.yaml").read_text()) | keys)
-
-    before = module.read_yaml
-    yield read_with
+    raw, read_yaml = yaml.safe_load(path.read_text()), module.read_yaml
+    raw["groups"]["stage 1"]["T2-rho"] = raw["groups"]["stage 1"].pop("3.1b")
+    monkeypatch.setattr(
+        module,
+        "read_yaml",
+        lambda path, what: raw if path.parent.name == "theory" else read_yaml(path, what),
+    )
     load_claims.cache_clear()
-
-
-def test_claim_id_of_two_files_is_refused(changed):
-    def rename(groups):
-        groups["stage 1"]["T2-rho"] = groups["stage 1"].pop("3.1b")
-
     files = "studies/long_tail/claims.yaml and in studies/theory/claims.yaml"
     with pytest.raises(RarefeatError, match=f"claim T2-rho: its id is in {files}"):
-        changed(rename)
-
-
-def test_regime_outside_the_config_is_allowed(changed):
-    """At the size `quick` of the default config some primary regimes are not there."""
-    assert changed(lambda groups: None, size="quick").claim_sets["theory"].claims
+        parse(yaml.safe_load(Path("config/config.yaml").read_text()))
+    load_claims.cache_clear()

@@ -1,15 +1,9 @@
 """The page of claims: from tables with every kind of row."""
 
-import numpy as np
 from conftest import of_size
 
 from rarefeat.claims.claim import Claim
-from rarefeat.claims.measurements import measured_table, measurement
-from rarefeat.claims.page import (
-    ORDER,
-    claim_records,
-)
-from rarefeat.claims.verdict import ALPHA_LEVEL, is_decidable, verdicts
+from rarefeat.claims.verdict import ALPHA_LEVEL, is_decidable
 from rarefeat.workflow.project import load
 
 KNOWN = load().claim_sets
@@ -60,21 +54,3 @@ def test_primary_studies_of_theory_have_own_seeds():
     }
     for name in theory:
         assert not used & seeds(name), name
-
-
-def test_every_claim_has_a_record_contradicted_ones_first():
-    """Of one paper, whose claims are measured on the one or the other side of their thresholds."""
-    known = KNOWN["two_layer"]
-    by_id = known.claims
-    rng = np.random.default_rng(0)
-    rows = []
-    for claim in by_id.values():
-        edge = next(end for end in claim.region if np.isfinite(end))
-        values = edge + rng.normal(rng.normal(), 0.3, 12)
-        met = np.full(12, claim.premise.above + 1) if claim.premise else None
-        rows.append(measurement(claim.id, *claim.primary, values, premise=met))
-    records = claim_records(verdicts(measured_table(rows, known)), by_id)
-    assert sorted(record["id"] for record in records) == sorted(by_id)
-    found = [record["verdict"] for record in records]
-    assert found == sorted(found, key=ORDER.index)
-    assert {found[0], "supported"} == {"contradicted", "supported"} & {*found}

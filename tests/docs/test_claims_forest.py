@@ -31,12 +31,6 @@ def test_distance_is_one_where_the_interval_ends_at_the_bound(change, distance):
     assert bound_distance(pd.Series(ROW | change)) == pytest.approx(distance)
 
 
-def test_places_keep_the_order_of_distances_within_the_axis():
-    places = [place(value) for value in (-math.inf, -100, -10, -1, 0, 0.5, 1, 10, 1e9)]
-    assert places == sorted(places)
-    assert places[0] == places[1]
-
-
 def test_dots_of_published_claims_lie_where_their_verdicts_say():
     drawing = claims_forest(PublishedTables(FOLDER))
     dots = re.findall(r'<a href="#[\w-]+"><circle cx="([\d.]+)".*?<title>(.*?)</title>', drawing)

@@ -9,10 +9,6 @@ from published_claims import ANEW, WAITING, all_claims, published_claims
 from rarefeat.workflow.project import load
 
 
-class Tables(dict):
-    """Published tables of one paper."""
-
-
 def declared_rows(change=lambda rows: rows):
     """Return the judged claims where each claim of one paper has a clear published number."""
     project = load()
@@ -24,7 +20,7 @@ def declared_rows(change=lambda rows: rows):
             "freedom": 59, "n": 60, "verdict": "supported", "remark": math.nan,
         }
     )  # fmt: skip
-    judged = published_claims(Tables(verdicts_imbalance_and_pruning=change(rows)), project)
+    judged = published_claims(dict(verdicts_imbalance_and_pruning=change(rows)), project)
     return judged[judged["primary"]].set_index("claim_id")
 
 

@@ -59,20 +59,6 @@ def test_page_counts_one_definition_of_learned(data):
     assert fates["learned"] == pytest.approx(outcomes.mean(), abs=1e-6)
 
 
-def test_page_shows_recorded_neurons_at_every_step(data):
-    runs = pd.read_csv(TABLES / "recorded_runs.csv")
-    neurons = pd.read_csv(TABLES / "recorded_neurons.csv")
-    assert len(data["runs"]) == len(runs)
-    for run in data["runs"]:
-        rows = neurons[neurons["run"] == run["run"]]
-        frames = np.array(run["frames"]).reshape(len(run["steps"]), -1, 3)
-        assert run["steps"] == sorted(set(rows["step"]))
-        np.testing.assert_allclose(
-            np.hypot(frames[..., 0], frames[..., 1]).ravel(), 100 * rows["cosine"], atol=1
-        )
-        np.testing.assert_allclose(frames[..., 2].ravel(), 100 * rows["rare"], atol=0.5)
-
-
 def test_recorded_runs_close_their_gates_when_told():
     settings = (
         (0.5, 0.2, 0.05, 512, 0, 80),

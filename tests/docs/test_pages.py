@@ -20,20 +20,10 @@ from rarefeat.workflow.project import load
 from reference import render_reference
 
 ROOT = Path(__file__).parents[2]
-SKIPPED = {
-    "gallery",
-    "built_gallery",
-    ".venv",
-    ".git",
-    ".snakemake",
-    "results",
-    "site",
-    "node_modules",
-}
+SKIPPED = {"gallery", "built_gallery", ".venv", ".git", ".snakemake", "results", "site"}
 
 
 def markdown() -> list[Path]:
-    """Every page of the project."""
     return sorted(
         path for path in ROOT.rglob("*.md") if not SKIPPED & set(path.relative_to(ROOT).parts[:-1])
     )
@@ -59,7 +49,6 @@ def anchors(path: Path) -> set[str]:
 
 
 def links(path: Path) -> list[str]:
-    """Every relative link and image of a page, outside of code."""
     found = []
     for token in MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8")):
         for child in token.children or []:

@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rarefeat.figures.labels import add_series_column, arm_label
 from rarefeat.figures.panels import (
@@ -17,15 +15,6 @@ from rarefeat.figures.panels import (
     share_interval,
 )
 from rarefeat.figures.style import assign_styles
-from rarefeat.statistics import student_interval
-
-SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=12)
-
-
-@given(SHARES)
-def test_mean_interval_is_clipped_student_interval(values):
-    _, _, low, high, _ = student_interval(np.array(values))
-    assert mean_interval(np.array(values), (0, 1)) == (max(low, 0), min(high, 1))
 
 
 def test_the_interval_of_a_median_covers_it_as_often_as_it_says():
@@ -43,7 +32,6 @@ def test_share_interval_of_all_replicas():
 
 
 def replicas() -> pd.DataFrame:
-    """Two series at three places, five seeds each."""
     return pd.DataFrame(
         {"series": series, "x": x, "seed": seed, "value": x + shift + 0.1 * seed}
         for series, shift in (("one", 0.0), ("two", 1.0))
@@ -53,7 +41,6 @@ def replicas() -> pd.DataFrame:
 
 
 def estimated(table: pd.DataFrame) -> pd.DataFrame:
-    """The same as means with their ends."""
     rows = [
         (*key, part.mean(), *mean_interval(part.to_numpy()), 5)
         for key, part in table.groupby(["series", "x"])["value"]
@@ -62,7 +49,6 @@ def estimated(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def drawn(ax) -> dict[str, np.ndarray]:
-    """By series what stands where."""
     return {
         line.get_label(): line.get_xydata()
         for line in ax.lines
@@ -71,7 +57,6 @@ def drawn(ax) -> dict[str, np.ndarray]:
 
 
 def bars(ax) -> np.ndarray:
-    """Ends of all intervals."""
     drawn = [path.vertices for bar in ax.collections for path in bar.get_paths()]
     drawn += [
         line.get_xydata()

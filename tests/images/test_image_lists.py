@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from conftest import refusal
 from PIL import Image
 
 from rarefeat.images.datasets import read_images
 from rarefeat.images.input_hashes import check_lists
-from rarefeat.images.splits import few_shot, long_tailed
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.project import load
 
@@ -52,35 +50,20 @@ def test_lists_of_other_systems_are_read(images, encoded):
     [
         ("test", None, "cannot read images/test.txt: No such file or directory; ..."),
         ("test", "4.png 0\n5.png\n", f"images/test.txt, line 2: {BAD_LABEL} '5.png'"),
-        ("test", "4.png 0\n5.png 1.0\n", f"images/test.txt, line 2: {BAD_LABEL} '5.png 1.0'"),
-        ("test", "4.png 0\n5.png,1\n", f"images/test.txt, line 2: {BAD_LABEL} '5.png,1'"),
-        (
-            "test",
-            "4.png 0\n5.png 7\n",
-            "images/test.txt: test label 7 is none of the training labels [0, 1]",
-        ),
-        (
-            "test",
-            "4.png 0\n9.png 1\n",
-            "data.folder: 1 of 6 files are missing, images/9.png the first; ...",
-        ),
+        ("test", "4.png 0\n5.png 7\n", "images/test.txt: test label 7 is none of the training..."),
+        ("test", "4.png 0\n9.png 1\n", "data.folder: 1 of 6 files are missing, images/9.png..."),
         ("train", "0.png 0 5\n1.png 1 5\n", "...0 to K - 1 without a gap, and the last word of..."),
         ("test", "4.png 0\n", "...no test image has label 1; every training label needs some"),
         ("train", "0.png 1\n1.png 2\n", "images/train.txt: no training image has label 0; ..."),
-        (
-            "train",
-            "0.png 0\n1.png 0\n",
-            "images/train.txt: training images must have two classes at least, got 1",
-        ),
+        ("train", "0.png 0\n1.png 0\n", "...training images must have two classes at least, got 1"),
         ("train", TRAIN + "./0.png 0\n", COPY),
         ("test", "4.png 0\n5.png -1\n", f"images/test.txt, line 2: {BAD_LABEL} '5.png -1'"),
-        ("test", "4.png 0\n5\0.png 1\n", "data.folder: 1 of 6 files are missing, ..."),
     ],
 )
 def test_wrong_list_is_one_line(images, name, text, line):
     path = images / f"{name}.txt"
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
-    assert matches(line, refusal(read))
+    assert re.fullmatch(".*".join(map(re.escape, line.split("..."))), refusal(read))
 
 
 def test_index_files_of_a_folder_are_refused_with_what_to_write(images):
@@ -89,27 +72,10 @@ def test_index_files_of_a_folder_are_refused_with_what_to_write(images):
 
 
 def test_unknown_class_is_one_line(images):
-    assert matches(
-        "images/train.txt: no training image has label 7...", refusal(read, classes=[0, 7])
-    )
-
-
-def test_split_that_cannot_be_drawn_is_one_line():
-    labels = torch.tensor([0, 1, 0, 1])
-    assert refusal(long_tailed, labels, 3, "mine", 1).startswith(
-        "rho: must be at most 2, so that the smallest class has an image"
-    )
-    assert refusal(few_shot, labels, 9, "mine", 1).startswith(
-        "probe.few_shot: must be at most 2, the images of class 0"
-    )
-
-
-def matches(line: str, message: str) -> bool:
-    return bool(re.fullmatch(".*".join(map(re.escape, line.split("..."))), message))
+    assert "no training image has label 7" in refusal(read, classes=[0, 7])
 
 
 def test_lists_that_do_not_fit_the_keys_are_told_without_decoding(images):
-    """As a plan does."""
     data = {"format": "image_folder", "folder": "images", "size": 8}
     lists = {"train_list": "train.txt", "test_list": "test.txt"}
     study = load("config/config.yaml").studies["digits"]

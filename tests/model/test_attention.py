@@ -12,7 +12,6 @@ from rarefeat.model.encoder import attend, attention_gradient, embed, pre_activa
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.training.step import LossGradient, step_attention
 from rarefeat.workflow.config.model import Arm
-from rarefeat.workflow.project import load
 
 DENSE, SEEDS = Arm(arm="dense"), [1, 2]
 
@@ -69,7 +68,6 @@ def trained(attention, T, seeds=SEEDS, **changes):
 
 
 def test_neurons_see_what_attention_has_learned():
-    """The first step has the attention of the start, whose scale is split between W_Q and W_K."""
     for T, same in ((1, True), (6, False)):
         fixed, own = (trained(how, T, attention_scale=0.5)[0] for how in ("fixed", "trained"))
         close = torch.allclose(fixed.weights, own.weights, rtol=1e-5, atol=1e-7)
@@ -95,11 +93,6 @@ def test_the_probe_attends_with_what_was_trained():
         assert one["final_loss"] == pytest.approx(other["final_loss"], rel=1e-5)
 
 
-def test_other_studies_refuse_it_in_a_line():
-    study = load("config/config.yaml").studies["paper"]
-    changed = study.model_dump() | {"training": {**study.training.model_dump(by_alias=True),
-                                                 "attention": "trained"}}  # fmt: skip
-    with pytest.raises(ValueError, match="trained needs every coordinate of a token"):
-        type(study).model_validate(changed)
+def test_what_is_not_trained_with_attention_is_one_line():
     with pytest.raises(RarefeatError, match=r"^training.attention: must be fixed where .* decayed"):
         small_training(attention="decayed").logit_scale(500)

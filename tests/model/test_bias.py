@@ -3,14 +3,12 @@ import math
 import pytest
 import torch
 from conftest import dictionaries, pretrain_arm, tiny_data, tiny_training
-from hypothesis import strategies as st
 
 from rarefeat.model.bias import follow, grow, is_stage_one_over
 from rarefeat.model.neurons import feature_share
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.workflow.config.model import Arm
 
-positive = st.floats(1e-3, 1e3)
 STUDY, SIGMA = "bias", 0.1
 
 
@@ -27,9 +25,6 @@ def run(T, seeds=(5,), arm=Arm(arm="dense"), data=tiny_data(), **bias):  # noqa:
         STUDY, "direct", data, training, arm, SIGMA, seeds, latents["train"]
     )
     return encoder.weights, encoder.bias, encoder.T1, dictionaries(STUDY, data, seeds), trajectory
-
-
-# Rules
 
 
 def test_follow_scales_threshold_of_definition_b_1():
@@ -69,9 +64,6 @@ def test_stage_one_ends_with_half_of_every_norm_in_features():
     assert is_stage_one_over(share).tolist() == [True, False, False]
 
 
-# The schedule in pretrain
-
-
 @pytest.mark.parametrize("rule", ["follow", "grow"])
 def test_bias_is_zero_until_fixed_t1(rule):
     T1 = 4
@@ -79,19 +71,13 @@ def test_bias_is_zero_until_fixed_t1(rule):
         _, bias, reached, _, _ = run(T, rule=rule, share=0.3, T1=T1)
         assert not bias.any()
         assert reached.tolist() == [-1]
-    weights, bias, reached, _, _ = run(T1, rule=rule, share=0.3, T1=T1)
-    torch.testing.assert_close(bias, follow(weights.norm(dim=-1), 4, 0.3))
-    assert reached.tolist() == [T1]
+    for T in (T1, 9) if rule == "follow" else (T1,):
+        weights, bias, reached, _, _ = run(T, rule=rule, share=0.3, T1=T1)
+        torch.testing.assert_close(bias, follow(weights.norm(dim=-1), 4, 0.3))
+        assert reached.tolist() == [T1]
 
 
-@pytest.mark.parametrize("T", [5, 9, 30])
-def test_follow_keeps_bias_proportional_to_norm(T):
-    weights, bias, reached, _, _ = run(T, rule="follow", share=0.3, T1=4)
-    torch.testing.assert_close(bias, follow(weights.norm(dim=-1), 4, 0.3))
-    assert reached.tolist() == [4]
-
-
-@pytest.mark.parametrize(("T", "cap"), [(4, 2.2), (9, 2.2), (9, 0.05), (30, 0.6)])
+@pytest.mark.parametrize(("T", "cap"), [(4, 2.2), (9, 0.05)])
 def test_grow_in_training_takes_one_step_of_rule(T, cap):
     changes = {"rule": "grow", "share": 0.3, "T1": 4, "cap": cap}
     before, bias, *_ = run(T, **changes)
@@ -112,7 +98,7 @@ def test_t1_is_first_step_of_eq_34_for_every_neuron():
     recorded = {row["seed"]: row["value"] for row in trajectory if row["metric"] == "T1"}
     assert recorded == dict(zip(seeds, T1, strict=True))
     for seed, last in zip(seeds, T1, strict=True):
-        for T in range(1, last + 1):
+        for T in (1, last // 2, last - 1, last):
             weights, bias, reached, M, _ = run(T, (seed,), **eq34)
             assert bool(is_stage_one_over(feature_share(weights, M))) == (last == T)
             assert reached.item() == (last if last == T else -1)

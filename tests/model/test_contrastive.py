@@ -17,8 +17,6 @@ from rarefeat.model.contrastive import (
 )
 from rarefeat.model.encoder import attend, attention, embed, pre_activations
 
-TAUS = [0.3, 1.0, 2.5]
-
 
 @pytest.fixture
 def case():
@@ -34,7 +32,6 @@ def case():
 
 
 def closed_form(x, y, weights, bias, tau, attend=attend):
-    """The gradient (S, m, d1): coefficients times attended tokens of the anchors."""
     attended = attend(x)
     pre = pre_activations(attended, weights)
     f_y = embed(pre_activations(attend(y), weights), bias)
@@ -54,11 +51,8 @@ def relative_error(value, right):
     return ((value - right).norm() / right.norm()).item()
 
 
-# InfoNCE
-
-
-@pytest.mark.parametrize("tau", TAUS)
-def test_infonce_is_cross_entropy_of_positives(tau):
+def test_infonce_is_cross_entropy_of_positives():
+    tau = 0.3
     f_x, f_y = torch.randn(2, 3, 6, 4, generator=seeded(3), dtype=torch.float64)
     loss = infonce(f_x, f_y, tau)
     assert loss.shape == (3,)
@@ -71,8 +65,8 @@ def test_infonce_is_cross_entropy_of_positives(tau):
         )
 
 
-@pytest.mark.parametrize("tau", TAUS)
-def test_probabilities_equal_eq_19_and_20(tau):
+def test_probabilities_equal_eq_19_and_20():
+    tau = 0.3
     f_x, f_y = torch.randn(2, 1, 4, 3, generator=seeded(4), dtype=torch.float64)
     p = probabilities(f_x, f_y, tau)[0]
     for k in range(4):
@@ -87,11 +81,8 @@ def test_infonce_is_finite_for_large_similarities():
     assert infonce(f, f, 0.1).item() == pytest.approx(0.0, abs=1e-6)
 
 
-# Gradient
-
-
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("tau", TAUS)
+@pytest.mark.parametrize("tau", [0.3, 2.5])
 def test_weight_gradient_equals_autograd(case, tau, with_bias):
     x, y, weights, bias = case
     bias = bias * with_bias
@@ -102,8 +93,10 @@ def test_weight_gradient_equals_autograd(case, tau, with_bias):
     assert relative_error(closed_form(x, y, weights, bias, tau), right) < 1e-12
 
 
-def test_weighted_gradient_equals_autograd(case):
+@pytest.mark.parametrize("sign", [1, -1])
+def test_weighted_gradients_equal_autograd_for_bias_of_either_sign(case, sign):
     x, y, weights, bias = case
+    bias = sign * bias
     attended, f_y = attend(x), embed_tokens(y, weights, bias)
     anchor_weights = torch.rand(2, 5, generator=seeded(3), dtype=torch.float64) + 0.5
     w, b = weights.clone().requires_grad_(), bias.clone().requires_grad_()
@@ -141,9 +134,6 @@ def test_planted_errors_in_gradient_are_detected(case, tau):
         assert relative_error(wrong, right) > 0.1, name
 
 
-# Floor
-
-
 def test_floor_is_computed_within_each_replica():
     signs = torch.tensor([[[1, 0], [1, 0]], [[1, 0], [0, 1]]], dtype=torch.int8)
     torch.testing.assert_close(
@@ -167,9 +157,6 @@ def test_floor_is_attained_by_perfect_encoder(signs):
     assert infonce(f, f, 1.0).item() == pytest.approx(infonce_floor(signs[None]).item(), abs=1e-9)
 
 
-# The loss at the best scale, and why an excess of o(1) over the floor is out of reach
-
-
 def test_best_scale_beats_grid_and_ignores_input_scale():
     generator = seeded(0)
     f_x = torch.randn(3, 16, 5, generator=generator, dtype=torch.float64)
@@ -182,13 +169,3 @@ def test_best_scale_beats_grid_and_ignores_input_scale():
     assert best <= min(tried) + 1e-9
     assert best == pytest.approx(min(tried), abs=1e-3)
     assert infonce_at_best_scale(7 * f_x, 7 * f_y, 0.5) == pytest.approx(best, abs=1e-6)
-
-
-def test_best_scale_of_zero_embeddings_is_chance():
-    assert infonce_at_best_scale(torch.zeros(2, 8, 3), torch.zeros(2, 8, 3), 1.0) == pytest.approx(
-        math.log(8)
-    )
-
-
-def test_best_scale_of_separable_pairs_is_zero():
-    assert infonce_at_best_scale(torch.eye(6)[None], torch.eye(6)[None], 1.0) < 1e-6

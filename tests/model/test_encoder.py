@@ -11,7 +11,6 @@ from rarefeat.model.encoder import attention, brelu, embed, pre_activations
 
 
 def naive_attention(x):
-    """Softmax of the inner products, one token at a time: x (L, d1) -> (L, L)."""
     L = len(x)
     rows = []
     for r in range(L):

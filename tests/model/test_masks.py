@@ -23,7 +23,6 @@ def planted(minority, majority=(1.0, 3.0)):
 
 
 def masked(rule, weights, *rest) -> list[int]:
-    """Which neurons a rule masks, with one minority feature."""
     return rule(PruningContext(weights, M, 1, *rest))[0].nonzero()[:, 0].tolist()
 
 

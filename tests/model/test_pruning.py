@@ -5,7 +5,6 @@ from conftest import (
     embed_tokens,
     initial_weights,
     pretrain_arm,
-    seeded,
     tiny_data,
     tiny_training,
     tokens_of_step,
@@ -18,7 +17,6 @@ from rarefeat.model.arms import (
     PruningContext,
     is_minority_neuron,
     mask_oracle_all,
-    mask_smallest_norms,
     mask_smallest_weights,
 )
 from rarefeat.model.contrastive import infonce
@@ -29,9 +27,6 @@ from rarefeat.workflow.config.model import Arm
 
 ratios = st.floats(0, 0.999)
 magnitudes = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 7.0]), min_size=1, max_size=30)
-
-
-# Masks
 
 
 def test_mask_smallest_count_is_exact_for_percentages():
@@ -54,20 +49,6 @@ def test_mask_smallest_prunes_smallest_values(values, alpha):
     assert mask.sum().item() == int(alpha * values.numel() + 1e-9)
     if mask.any():
         assert values[mask].max() <= values[~mask].min()
-
-
-@given(magnitudes, ratios, ratios)
-def test_mask_smallest_is_nested_in_alpha(values, alpha, beta):
-    low, high = sorted((alpha, beta))
-    values = torch.tensor([values])
-    assert (mask_smallest(values, low) <= mask_smallest(values, high)).all()
-
-
-def test_neuron_mask_uses_norms_of_each_replica():
-    norms = torch.tensor([[3.0, 1.0, 4.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
-    direction = torch.nn.functional.normalize(torch.randn(2, 4, 5, generator=seeded(2)), dim=-1)
-    mask = mask_smallest_norms(PruningContext(norms[..., None] * direction, direction, 1, 0.5))
-    assert mask.tolist() == [[False, True, False, True], [True, True, False, False]]
 
 
 def test_weight_mask_uses_whole_layer():
@@ -100,8 +81,6 @@ def test_oracle_all_masks_minority_neurons():
     assert is_minority_neuron(cosines, 2, threshold=0.9)[0].tolist() == pure
 
 
-# The pruned step of pretrain, against eq. (5) and against autograd
-
 STUDY, SIGMA, SEED = "one step", 0.2, 5
 DATA = tiny_data(d1=6, minority=[1.0, 1.0])
 
@@ -128,7 +107,6 @@ def naive_step(x, y, weights, bias, mask, training):
 
 
 def autograd_step(x, y, weights, bias, mask, training):
-    """Apply the gradient with respect to the masked weights to all weights."""
     masked = weights.masked_fill(mask, 0.0).requires_grad_()
     f_x, f_y = (embed_tokens(view[None], masked[None], bias[None]) for view in (x, y))
     infonce(f_x, f_y.detach(), training.tau).sum().backward()
@@ -153,58 +131,56 @@ def relative_error(value, right, start):
 TOLERANCE = 2e-5
 
 BY_NAME = {"pruned_neuron": 0.5, "pruned_weight": 0.5, "oracle_all": 0.0}
+NOTHING = torch.zeros(8, 1, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-@pytest.mark.parametrize("step", [0, 2])
-def test_pruned_step_equals_eq_5_or_masked_gradient(name, step):
-    """Each update rule agrees with its own formula, and neither with the other nor with dense.
+def take_step(arm, step):
+    """Weights before a step, the dictionary, and the error of a formula with some mask.
 
     Step 0 has no bias. At step 2 it is half the typical norm, so that the gates matter as well.
     """
     changes = {"bias": {"share": 0.5}}
-    for update, formula, other in (
+    after, _, M = trained(arm, step + 1, **changes)
+    weights = initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0]
+    bias = torch.zeros(8)
+    if step:
+        weights, bias, _ = trained(arm, step, **changes)
+        assert (bias > 0).all()
+    x, y = tokens_of_step(STUDY, DATA, tiny_training(), SIGMA, SEED, step)
+    start, b = weights.double(), bias.double()
+
+    def error(formula, mask):
+        return relative_error(after, formula(x, y, start, b, mask, tiny_training()), start)
+
+    return weights, M, error
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("step", [0, 2])
+@pytest.mark.parametrize(
+    ("update", "formula", "other"),
+    [
         ("unmasked", naive_step, autograd_step),
         ("straight_through", autograd_step, naive_step),
-    ):
-        arm = Arm(arm=name, alpha=BY_NAME[name], pruned_update=update)
-        after, _, M = trained(arm, step + 1, **changes)
-        if step:
-            weights, bias, _ = trained(arm, step, **changes)
-            assert (bias > 0).all()
-        else:
-            weights, bias = (
-                initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0],
-                torch.zeros(8),
-            )
-        mask = ARMS[name].rule(PruningContext(weights[None], M, 2, arm.alpha))[0]
-        mask = mask if mask.dim() == 2 else mask[:, None]
-        assert mask.any()
-        x, y = tokens_of_step(STUDY, DATA, tiny_training(), SIGMA, SEED, step)
-        start, b, training = weights.double(), bias.double(), tiny_training()
-        assert relative_error(after, formula(x, y, start, b, mask, training), start) < TOLERANCE
-        assert relative_error(after, other(x, y, start, b, mask, training), start) > 100 * TOLERANCE
-        assert (
-            relative_error(after, formula(x, y, start, b, torch.zeros_like(mask), training), start)
-            > 100 * TOLERANCE
-        )
+    ],
+)
+def test_pruned_step_equals_eq_5_or_masked_gradient(name, step, update, formula, other):
+    """Each update rule agrees with its own formula, and neither with the other nor with dense."""
+    arm = Arm(arm=name, alpha=BY_NAME[name], pruned_update=update)
+    weights, M, error = take_step(arm, step)
+    mask = ARMS[name].rule(PruningContext(weights[None], M, 2, arm.alpha))[0]
+    mask = mask if mask.dim() == 2 else mask[:, None]
+    assert mask.any()
+    assert error(formula, mask) < TOLERANCE
+    assert error(other, mask) > 100 * TOLERANCE
+    assert error(formula, NOTHING) > 100 * TOLERANCE
 
 
 @pytest.mark.parametrize("step", [0, 2])
 def test_dense_step_equals_eq_5(step):
-    changes = {"bias": {"share": 0.5}}
-    after, _, _ = trained(Arm(arm="dense"), step + 1, **changes)
-    weights, bias = (
-        initial_weights(STUDY, "direct", DATA, tiny_training(), [SEED])[0],
-        torch.zeros(8),
-    )
-    if step:
-        weights, bias, _ = trained(Arm(arm="dense"), step, **changes)
-    x, y = tokens_of_step(STUDY, DATA, tiny_training(), SIGMA, SEED, step)
-    start, nothing = weights.double(), torch.zeros(8, 1, dtype=torch.bool)
-    for formula in (naive_step, autograd_step):
-        right = formula(x, y, start, bias.double(), nothing, tiny_training())
-        assert relative_error(after, right, start) < TOLERANCE
+    *_, error = take_step(Arm(arm="dense"), step)
+    assert error(naive_step, NOTHING) < TOLERANCE
+    assert error(autograd_step, NOTHING) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", ["pruned_neuron", "pruned_weight"])

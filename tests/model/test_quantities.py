@@ -8,7 +8,6 @@ from conftest import tiny_data, tiny_training
 
 from rarefeat.model.theory import attended_count
 from rarefeat.model.theory_metrics import (
-    Neurons,
     NeuronSets,
     TheoryParameters,
     auc_of_smaller_norm,
@@ -290,13 +289,3 @@ def test_auc_and_precision_of_smaller_norms():
         0.0
     )
     assert math.isnan(excess_precision_at_k(norms, torch.zeros(4, dtype=torch.bool)))
-
-
-def test_neurons_from_history():
-    kept = torch.tensor([[3.0, 0.0, 0.0, 0.0, 5.0, 0.7]])
-    now = neurons_from_history(kept, D)
-    assert isinstance(now, Neurons)
-    assert now.feature_norm.tolist() == [3.0]
-    assert now.complement_norm.tolist() == [4.0]
-    assert now.cosines[0, 0].item() == pytest.approx(0.6)
-    assert now.bias.item() == pytest.approx(0.7)

@@ -28,15 +28,12 @@ from simulator_agreement import (
     STANDARD,
     Case,
     DecayOfFeaturesAlone,
-    Exact,
     GivenTokens,
     NothingBeyond,
     Sample,
-    Step,
     detections,
     entries,
     lift,
-    lifted,
     one_step,
     p_value,
     sample,
@@ -45,10 +42,8 @@ from simulator_agreement import (
 )
 
 import rarefeat.model.simulators as simulators
-from rarefeat.errors import RarefeatError
 from rarefeat.model.bias import follow
 from rarefeat.model.divergence import diverged
-from rarefeat.model.encoder import attend
 from rarefeat.model.randomness import generator
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import (
@@ -130,19 +125,6 @@ def test_lift_preserves_features_and_gram_matrix(d, m, d1):
     assert not torch.allclose(M[0], M[1])
 
 
-@pytest.mark.parametrize(("m", "L"), [(1, 1), (4, 4), (5, 1), (12, 4)])
-def test_reduced_sizes_do_not_depend_on_d1(m, L):
-    sizes = set()
-    for d1 in (60, 10**3, 10**6):
-        simulator = ReducedSimulator(9, d1, m, 1)
-        weights = simulator.initial_weights(1.0, [seeded(0)])
-        tokens = simulator.sample_tokens(torch.zeros(1, 3, L, 9), 0.1, [seeded(1)])
-        sizes.add((simulator.p, weights.shape, tokens.shape))
-        assert tokens.shape[-1] == simulator.p + L
-        assert simulator.nu == d1 - 9 - simulator.q
-    assert len(sizes) == 1
-
-
 @given(
     st.integers(1, 12),
     st.integers(0, 12),
@@ -174,16 +156,6 @@ def test_row_whose_square_float32_has_lost_spoils_no_other(exponent):
     for factor in (F, torch.from_numpy(native)):
         torch.testing.assert_close((factor @ factor.T)[::2, ::2], gram[::2, ::2], rtol=1e-4, atol=0)
         assert factor[1].norm() <= 100 * 10.0**exponent
-
-
-@pytest.mark.parametrize(("place", "bad"), [(0, math.nan), (2, math.inf)])
-def test_descend_rejects_weights_not_finite(place, bad):
-    simulator = ReducedSimulator(4, 40, 3, 1)
-    weights = simulator.initial_weights(1.0, [seeded(0)])
-    weights[0, place, 5] = bad
-    still = torch.zeros(1, 4, 2, 3), torch.zeros(1, 4, 2, simulator.p + 2), 0.9
-    with pytest.raises(RarefeatError, match="diverged"):
-        simulator.descend(weights, *still, simulator.draw_complement([seeded(1)]))
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
@@ -221,15 +193,6 @@ def test_replica_frozen_at_first_step_has_diverged(simulator, eta, rule):
     networks = {"dense": (encoder.weights, encoder.bias, encoder.loss)}
     rows = probe(*at, [*arms, Arm(arm="initial")], 0.1, [1, 2], latents, networks)
     assert [row["diverged"] for row in rows] == [1.0, 0.0] * 2
-
-
-def test_reduced_rejects_masks_of_single_weights():
-    data = tiny_data(d1=60)
-    latents = synthesise("refused", data, 0.5, [1])["train"]
-    with pytest.raises(RarefeatError, match="pruned_weight"):
-        pretrain_arm(
-            "refused", "reduced", data, tiny_training(), ARMS["pruned_weight"], 0.1, [1], latents
-        )
 
 
 @pytest.mark.parametrize("dof", [4, 12, 25, 60, 500, 100_000])
@@ -324,7 +287,6 @@ def test_one_step_has_equal_distributions(name):
     start = state(case)
     direct = sample(DirectSimulator, case, start, REPLICAS, 1)
     assert p_value(sample(ReducedSimulator, case, start, REPLICAS, 2), direct) > FAMILY / len(CASES)
-    assert p_value(sample(Exact, case, start, REPLICAS, 3), direct) > FAMILY / len(CASES)
 
 
 def test_compared_states_are_not_trivial():
@@ -348,9 +310,8 @@ GIVEN = [name for name, case in CASES.items() if case.d1 <= 100]
 def test_step_given_tokens_agrees_up_to_known_excess(name):
     """With the same tokens: equal A', and C' of equal mean and, less the excess, covariance."""
     case = CASES[name]
-    start = state(case)
-    for kind in (ReducedSimulator, Exact):
-        assert p_value(*sample_given_tokens(kind, case, start, REPLICAS, 4)) > FAMILY / len(GIVEN)
+    given_tokens = sample_given_tokens(ReducedSimulator, case, state(case), REPLICAS, 4)
+    assert p_value(*given_tokens) > FAMILY / len(GIVEN)
 
 
 def test_comparison_detects_uncorrected_excess():
@@ -358,28 +319,6 @@ def test_comparison_detects_uncorrected_excess():
     case = CASES["half the neurons pruned, bias"]
     reduced, direct = sample_given_tokens(ReducedSimulator, case, state(case), REPLICAS, 4)
     assert p_value(reduced._replace(excess=None), direct) < LEVEL
-
-
-@pytest.mark.parametrize("name", ["dense, bias", "one token", "two dimensions beyond the span"])
-def test_exact_rows_equal_direct_step_on_same_tokens(name):
-    """With the frames of the direct simulator's tokens, the numbers agree, not only in law."""
-    case = CASES[name]
-    start, simulator = state(case), Exact(case.d, case.d1, case.m, 1)
-    tokens = simulator.sample_tokens(start.latents, case.sigma, [seeded(1)])
-    slow = one_step(GivenTokens(simulator, tokens), *start, case, [seeded(2)], [seeded(3)])
-    everywhere = lifted(tokens, case.d1, simulator.p, [seeded(4)])
-    # Frames are drawn sample by sample, so that those of the anchors are the first.
-    slow_weights = simulator.descend(
-        start.weights, slow.descent, slow.attended, 0.95, simulator.draw_complement([seeded(4)])
-    )
-    full = DirectSimulator(torch.eye(case.d1, case.d)[None], case.m)
-    weights = torch.nn.functional.pad(start.weights, (0, case.d1 - simulator.p))
-    rest = start.bias, start.latents, case, [seeded(5)], [seeded(6)]
-    direct = one_step(GivenTokens(full, everywhere), weights, *rest)
-    seen = attend(everywhere)[:, : case.K, :, : simulator.p]
-    torch.testing.assert_close(seen, slow.attended[..., : simulator.p], atol=1e-5, rtol=1e-5)
-    values = entries(direct.weights, full.dictionary), entries(slow_weights, simulator.dictionary)
-    torch.testing.assert_close(*values, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["nothing beyond the span", "as many dimensions as features"])
@@ -403,17 +342,15 @@ def test_reduced_equals_rotated_direct_if_nu_is_zero(name):
 
 REPETITIONS = 3
 FEWER_REPLICAS = 1000
-# The right simulator may be rejected as often as LEVEL allows.
-# A mistake must be detected in all but one repetition; `simulator_agreement.py 60` asks for more.
-ALLOWED_MISSES = 1
 
 
 def test_planted_mistakes_are_detected():
+    """A mistake in all repetitions but one; the right simulator as rarely as LEVEL allows."""
     counts = detections(REPETITIONS, FEWER_REPLICAS)
     allowed = binom.isf(FAMILY, REPETITIONS, LEVEL)
     for name in KINDS:
         if name in MISTAKES:
-            assert counts[name] >= REPETITIONS - ALLOWED_MISSES, (name, counts)
+            assert counts[name] >= REPETITIONS - 1, (name, counts)
         else:
             assert counts[name] <= allowed, (name, counts)
 
@@ -421,48 +358,13 @@ def test_planted_mistakes_are_detected():
 # Degenerate states
 
 
-def stepped(case: Case, weights, seed=1, share=None) -> Step:
-    simulator = ReducedSimulator(case.d, case.d1, case.m, 1)
-    start = state(case)
-    bias = follow(weights.norm(dim=-1), case.d, case.share if share is None else share)
-    return one_step(
-        simulator, weights, bias, start.latents, case, [seeded(seed)], [seeded(seed + 1)]
-    )
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3])
-@pytest.mark.parametrize("d1", [7, 15, 40, 500])
-def test_dead_neuron_stays_dead(share, d1):
-    case = STANDARD._replace(d1=d1)
-    weights = state(case).weights.clone()
-    weights[0, 2] = 0
-    for seed in range(5):
-        weights = stepped(case, weights, seed, share).weights
-        assert not weights[0, 2].any()
-        assert (weights[0, [0, 1, 3]].norm(dim=-1) > 0.1).all()
-        assert weights.isfinite().all()
-
-
-def test_identical_neurons_stay_identical_up_to_jitter():
-    """C is singular at every step; the direct simulator keeps the neurons equal.
-
-    The reduced one does up to the root of the jitter in each step.
-    """
-    weights = state(STANDARD).weights.clone()
-    weights[0, 2] = weights[0, 1]
-    for seed in range(20):
-        weights = stepped(STANDARD, weights, seed, share=0.1).weights
-    difference = (weights[0, 2] - weights[0, 1]).norm() / weights[0, 1].norm()
-    assert difference < math.sqrt(20 * 1e-5)
-    assert (weights[0, 3] - weights[0, 1]).norm() > 0.1
-
-
 @pytest.mark.parametrize("d1", [7, 15, 40, 500])
 def test_simulators_agree_without_noise(d1):
     """Nothing is random but the frame of the lift: C' is decay^2 C."""
     case = STANDARD._replace(sigma=0.0, d1=d1)
     start = state(case)
-    reduced = stepped(case, start.weights).weights
+    simulator = ReducedSimulator(case.d, case.d1, case.m, 1)
+    reduced = one_step(simulator, *start, case, [seeded(1)], [seeded(2)]).weights
     weights, M = lift(start.weights, case.d, d1, [seeded(3)])
     rest = start.bias, start.latents, case, [seeded(4)], [seeded(5)]
     direct = one_step(DirectSimulator(M, case.m), weights, *rest).weights
@@ -472,24 +374,6 @@ def test_simulators_agree_without_noise(d1):
     torch.testing.assert_close(
         gram(reduced, case.d), decay**2 * gram(start.weights, case.d), atol=1e-5, rtol=1e-4
     )
-
-
-FEW = [(20, 40, 3), (20, 29, 3), (20, 25, 4), (20, 24, 3), (20, 10, 3), (5, 4, 2), (1, 40, 1)]
-
-
-@pytest.mark.parametrize(("m", "d1", "L"), FEW)
-def test_training_with_few_or_no_dimensions_beyond_span(m, d1, L):
-    """Cases: d1 - d - q below m, below L, zero; d1 - d below m; d1 = d; one neuron."""
-    data = tiny_data(d=4, d1=d1, L=L, C=2.0)
-    training = tiny_training(m=m, T=15, bias={"T1": 5})
-    latents = synthesise("few", data, 0.5, [1, 2])["train"]
-    for name in ("dense", "pruned_neuron", "oracle_all"):
-        encoder, _ = pretrain_arm(
-            "few", "reduced", data, training, ARMS[name], 0.2, [1, 2], latents
-        )
-        assert encoder.weights.shape == (2, m, ReducedSimulator(4, d1, m, 1).p)
-        assert encoder.weights.isfinite().all()
-        assert encoder.weights.norm() > 0
 
 
 # Whole trainings

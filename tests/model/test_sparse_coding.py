@@ -55,9 +55,6 @@ def patterns(views):
     return ((views != 0).long() * 2 ** torch.arange(views.shape[-1])).sum(-1)
 
 
-# Frequencies
-
-
 def test_frequencies_scale_minority_by_eps_min():
     expected = [1, 1, 1, 0.3, 0.15]
     torch.testing.assert_close(
@@ -74,9 +71,6 @@ def test_activation_probability_equals_closed_form():
     )
 
 
-# Dictionary
-
-
 @given(st.integers(1, 12), st.integers(0, 30), st.integers(0, 2**31))
 def test_dictionary_is_column_orthonormal(d, extra, seed):
     M = dictionary(d + extra, d, seeded(seed))
@@ -91,9 +85,6 @@ def test_dictionary_is_uniform_over_frames():
     assert z_scores(M.square(), 1 / d1).abs().max() < Z
     # A QR decomposition with the signs of LAPACK would fix the sign of the first entry.
     assert z_scores(M[:, 0, 0].sign(), 0.0).abs() < Z
-
-
-# Latent pairs: laws
 
 
 def test_features_are_active_at_their_rates(pairs):
@@ -136,17 +127,6 @@ def test_token_patterns_of_two_features_are_independent(dense_pairs):
     assert chi2_contingency(table[1:, 1:]).pvalue > P
 
 
-def test_samples_are_independent(pairs):
-    signed = aggregated_sign(pairs[:, 0]).double()
-    products = (signed[:-1] * signed[1:])[::2]
-    assert z_scores(products, 0.0).abs().max() < Z
-    active = signed.abs()
-    together = (active[:-1] * active[1:])[::2]
-    assert (
-        (together.mean(0) - PROBABILITY**2) / (PROBABILITY**2 / len(together)).sqrt()
-    ).abs().max() < Z
-
-
 def test_positive_pairs_share_nothing_else(dense_pairs):
     """Given the support, token patterns of the views are independent, also of the sign."""
     first, second = (patterns(dense_pairs[:, view, :, 0]).numpy() for view in (0, 1))
@@ -164,8 +144,6 @@ def test_positive_pairs_share_nothing_else(dense_pairs):
     leaking[::20] = first[::20]
     assert pvalue(first, leaking, (8, 8)) < P
 
-
-# Latent pairs: what holds for every draw
 
 probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=6).map(
     lambda p: torch.tensor(p, dtype=torch.float64)
@@ -203,9 +181,6 @@ def test_synthesise_is_nested_in_eps_min():
         assert rare[part][..., -2:].abs().sum() < common[part][..., -2:].abs().sum()
     for part in ("probe_balanced", "test_balanced"):
         assert torch.equal(rare[part], common[part])
-
-
-# Tokens of the direct simulator
 
 
 def token_latents(shape, seed, d=3):

@@ -60,18 +60,15 @@ def test_moments_of_small_weights():
 
 @pytest.mark.parametrize("kind", ["reduced", "direct"])
 def test_attention_scale_is_a_number_or_a_name(kind):
-    data, arms, seeds = POINT[2], [Arm(arm="dense")], [1, 2]
-    latents = synthesise(POINT[0], data, 0.5, seeds)["train"]
+    latents = synthesise(POINT[0], POINT[2], 0.5, [1, 2])["train"]
 
-    def train(**scale):
-        training = tiny_training(T=8, **scale)
-        encoders, _ = stage.pretrain(POINT[0], kind, data, training, arms, 0.1, seeds, latents)
-        return encoders["dense"].weights
+    def train(scale):
+        point = POINT[0], kind, POINT[2], tiny_training(T=8, attention_scale=scale)
+        return pretrain_arm(*point, Arm(arm="dense"), 0.1, [1, 2], latents)[0].weights
 
-    by_name, default = train(attention_scale="1/sqrt(d1)"), train()
-    assert torch.equal(by_name, train(attention_scale=1 / data.d1**0.5))
-    assert torch.equal(default, train(attention_scale=1.0))
-    assert not torch.allclose(by_name, default, rtol=1e-4)
+    by_name = train("1/sqrt(d1)")
+    assert torch.equal(by_name, train(1 / POINT[2].d1 ** 0.5))
+    assert not torch.allclose(by_name, train(1.0), rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if arm.rule])

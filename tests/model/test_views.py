@@ -6,7 +6,6 @@ from conftest import pretrain_arm, seeded, tiny_data, tiny_training
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model.contrastive import (
-    bias_gradient,
     infonce,
     probabilities,
     weight_gradient_coefficients,
@@ -108,25 +107,6 @@ def test_impossible_views_are_rejected():
     for views, L in (({"mask": 0.5}, 3), ({"colour": 9, "colour_sigma": 1.0}, 1)):
         with pytest.raises(ValueError, match=r"views\.(mask needs L = 1|colour must be at most)"):
             Data(**tiny_data().model_dump() | {"views": views, "L": L})
-
-
-# A bias of either sign
-
-
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_gradients_equal_autograd_for_bias_of_either_sign(sign):
-    attended = torch.randn(2, 10, 1, 7, generator=seeded(1))
-    weights = torch.randn(2, 4, 7, generator=seeded(2)).requires_grad_()
-    bias = (sign * torch.rand(2, 4, generator=seeded(3))).requires_grad_()
-    tau = 0.8
-    f = embed(pre_activations(attended, weights), bias)
-    f_x, f_y = f[:, :5], f[:, 5:].detach()
-    infonce(f_x, f_y, tau).sum().backward()
-    pre = pre_activations(attended[:, :5], weights).detach()
-    p = probabilities(f_x, f_y, tau).detach()
-    torch.testing.assert_close(bias_gradient(pre, bias.detach(), f_y, p, tau), bias.grad)
-    c = weight_gradient_coefficients(pre, bias.detach(), f_y, p, tau)
-    torch.testing.assert_close(torch.einsum("skli,sklp->sip", c, attended[:, :5]), weights.grad)
 
 
 def test_gradient_rule_moves_bias_from_first_step():

@@ -1,4 +1,3 @@
-import contextlib
 import itertools
 
 import pytest
@@ -25,23 +24,10 @@ from rarefeat.workflow.config.model import Arm
 
 # Not in their order, on which nothing may depend.
 BLOCK = [5, 4, 3]
-# Weights of two runs with different numbers of threads, relative to the largest weight.
-THREADS_TOLERANCE = 1e-4
-
-
-@contextlib.contextmanager
-def threads(n):
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.fixture(params=["direct", "reduced"])
 def simulator(request, arm):
-    """Either simulator, for the arms that it has."""
     if request.param == "reduced" and arm.arm == "pruned_weight":
         pytest.skip("single weights have no mask under the reduced simulator")
     return request.param
@@ -62,16 +48,11 @@ def measure(arm, seeds, encoder, simulator, data=SMALL_DATA, **changes):
 
 
 def of_replica(encoder, index):
-    """Weights and bias of one replica of a block, in memory of their own."""
     return tuple(part[index : index + 1].clone() for part in (encoder.weights, encoder.bias))
 
 
 def rows_of(rows, seed):
-    """Rows of one seed as text: a NaN equals itself."""
     return repr([row for row in rows if row["seed"] == seed])
-
-
-# Generators
 
 
 def test_generator_depends_on_its_three_arguments():
@@ -86,21 +67,6 @@ def test_generator_keeps_its_arguments_apart():
     """Study `a1` with seed 2 and study `a` with seed 12 are different streams."""
     assert generator("a1", 2, "train").initial_seed() != generator("a", 12, "train").initial_seed()
     assert generator("a", 1, "2train").initial_seed() != generator("a", 12, "train").initial_seed()
-
-
-def test_generators_of_adjacent_seeds_are_uncorrelated():
-    n, streams = 20_000, 20
-    draws = torch.stack(
-        [
-            torch.randn(n, generator=generator("a", seed, "noise"), dtype=torch.float64)
-            for seed in range(streams)
-        ]
-    )
-    off_diagonal = torch.corrcoef(draws) - torch.eye(streams)
-    assert off_diagonal.abs().max() < 5.5 / n**0.5
-
-
-# Draws of pretrain
 
 
 def test_batches_visit_each_pair_once_per_epoch():
@@ -173,9 +139,6 @@ def test_history_holds_neurons_at_recorded_steps():
         torch.testing.assert_close(largest.T.flatten(), torch.tensor(recorded))
 
 
-# Blocks
-
-
 def test_synthesise_does_not_depend_on_block():
     block, alone = (
         synthesise("blocks", SMALL_DATA, 0.5, BLOCK),
@@ -186,47 +149,43 @@ def test_synthesise_does_not_depend_on_block():
         assert torch.equal(block[name][1:2], alone[name])
 
 
-def test_pretrain_does_not_depend_on_block(arm, simulator):
-    block, trajectory = train(arm, BLOCK, simulator=simulator)
-    for index, seed in enumerate(BLOCK):
-        alone, rows = train(arm, [seed], simulator=simulator)
-        for together, value in zip(block, alone, strict=True):
+def trained_in_blocks(arm, block, seeds, data=SMALL_DATA, **changes):
+    """The encoder of a block, after a comparison with some of its seeds trained alone."""
+    encoder, trajectory = train(arm, block, data, **changes)
+    for seed in seeds:
+        index = block.index(seed)
+        alone, rows = train(arm, [seed], data, **changes)
+        for together, value in zip(encoder, alone, strict=True):
             assert torch.equal(together[index : index + 1], value)
         assert rows_of(trajectory, seed) == repr(rows)
-    assert not torch.equal(block.weights[0], block.weights[1])
+    return encoder
+
+
+def test_pretrain_does_not_depend_on_block(arm, simulator):
+    encoder = trained_in_blocks(arm, BLOCK, BLOCK, simulator=simulator)
+    assert not torch.equal(encoder.weights[0], encoder.weights[1])
 
 
 @pytest.mark.parametrize("m", [1, 5, 30])
-@pytest.mark.parametrize("d1", [9, 100, 500])
+@pytest.mark.parametrize("d1", [9, 500])
 @pytest.mark.parametrize("name", ["dense", "pruned_weight"])
 def test_pretrain_does_not_depend_on_block_at_other_sizes(m, d1, name):
     """Matrix products choose kernels by size and by the alignment of a replica in memory."""
     data = SMALL_DATA.model_copy(update={"d1": d1})
-    block, trajectory = train(ARMS[name], BLOCK, data, m=m, K=33, T=2)
-    for index, seed in enumerate(BLOCK):
-        alone, rows = train(ARMS[name], [seed], data, m=m, K=33, T=2)
-        assert torch.equal(block.weights[index : index + 1], alone.weights)
-        assert rows_of(trajectory, seed) == repr(rows)
+    trained_in_blocks(ARMS[name], BLOCK, BLOCK, data, m=m, K=33, T=2)
 
 
-# From 1 to 40 neurons: odd sizes leave the replicas of a block unaligned in memory.
-NEURONS = [1, 2, 3, 5, 7, 8, 13, 17, 24, 30, 33, 40]
-
-
-@pytest.mark.parametrize("m", NEURONS)
-@pytest.mark.parametrize("name", ["dense", "pruned_neuron", "oracle_all"])
+@pytest.mark.parametrize("m", [1, 3, 8, 13, 17, 30, 40])
+@pytest.mark.parametrize("name", ["dense", "pruned_neuron"])
 def test_reduced_does_not_depend_on_block_at_any_size(m, name):
-    """With no dimension in the complement, fewer than the weights span, more, and far more."""
-    block_of_seven = [9, *BLOCK, 21, 22, 23]
-    changes = {"simulator": "reduced", "m": m, "K": 33, "T": 3}
-    for beyond in sorted({0, 1, max(m - 3, 0), m, m + 1, m + 5, m + 12, 491}):
+    """With no dimension in the complement, fewer than the weights span, more, and far more.
+
+    Odd sizes leave the replicas of a block unaligned in memory.
+    """
+    block, changes = [9, *BLOCK, 21, 22, 23], {"simulator": "reduced", "m": m, "K": 33, "T": 3}
+    for beyond in sorted({0, 1, max(m - 3, 0), m + 1, m + 12, 491}):
         data = SMALL_DATA.model_copy(update={"d1": SMALL_DATA.d + beyond})
-        block, trajectory = train(ARMS[name], block_of_seven, data, **changes)
-        for index, seed in ((1, BLOCK[0]), (4, 21)):
-            alone, rows = train(ARMS[name], [seed], data, **changes)
-            for together, value in zip(block, alone, strict=True):
-                assert torch.equal(together[index : index + 1], value), beyond
-            assert rows_of(trajectory, seed) == repr(rows)
+        trained_in_blocks(ARMS[name], block, [BLOCK[0], 21], data, **changes)
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
@@ -274,43 +233,35 @@ def test_arms_share_draws_and_learn_differently():
     assert len(end) == len(ARMS)
 
 
-def test_probe_does_not_depend_on_block(arm, simulator):
-    encoder, _ = train(arm, BLOCK, simulator=simulator)
-    both = encoder.weights, encoder.bias
-    rows = measure(arm, BLOCK, both, simulator)
+def probed_in_blocks(arm, encoder, simulator, data=SMALL_DATA, **changes):
+    """The rows of a block, after a comparison with each of its seeds probed alone."""
+    both = (encoder.weights, encoder.bias) if encoder else None
+    rows = measure(arm, BLOCK, both, simulator, data, **changes)
     assert [row["seed"] for row in rows] == BLOCK
     for index, seed in enumerate(BLOCK):
-        assert measure(arm, [seed], of_replica(encoder, index), simulator) == [rows[index]]
-    assert measure(arm, BLOCK, both, simulator) == rows
+        own = of_replica(encoder, index) if encoder else None
+        assert measure(arm, [seed], own, simulator, data, **changes) == [rows[index]]
+    return rows
+
+
+def test_probe_does_not_depend_on_block(arm, simulator):
+    rows = probed_in_blocks(arm, train(arm, BLOCK, simulator=simulator)[0], simulator)
     assert rows[0] != {**rows[1], "seed": BLOCK[0]}
 
 
-@pytest.mark.parametrize(
-    ("m", "d1"), [(1, 60), (5, 12), (5, 60), (7, 9), (13, 23), (17, 500), (30, 60), (40, 60)]
-)
-def test_probe_does_not_depend_on_block_at_other_sizes(m, d1):
+@pytest.mark.parametrize(("m", "d1"), [(1, 60), (5, 12), (7, 9), (13, 23), (17, 500)])
+@pytest.mark.parametrize("simulator", ["direct", "reduced"])
+def test_probe_does_not_depend_on_block_at_other_sizes(m, d1, simulator):
     data, arm = SMALL_DATA.model_copy(update={"d1": d1}), ARMS["dense"]
-    for simulator in ("direct", "reduced"):
-        encoder, _ = train(arm, BLOCK, data, simulator=simulator, m=m, T=2)
-        rows = measure(arm, BLOCK, (encoder.weights, encoder.bias), simulator, data, m=m)
-        for index, seed in enumerate(BLOCK):
-            assert measure(arm, [seed], of_replica(encoder, index), simulator, data, m=m) == [
-                rows[index]
-            ]
+    encoder, _ = train(arm, BLOCK, data, simulator=simulator, m=m, T=2)
+    probed_in_blocks(arm, encoder, simulator, data, m=m)
 
 
 @pytest.mark.parametrize("simulator", ["direct", "reduced"])
 @pytest.mark.parametrize("name", ["initial", "ideal"])
 def test_probe_of_untrained_arm_does_not_depend_on_block(name, simulator):
-    rows = measure(Arm(arm=name), BLOCK, None, simulator)
-    for index, seed in enumerate(BLOCK):
-        assert measure(Arm(arm=name), [seed], None, simulator) == [rows[index]]
-    assert rows[0] != {**rows[1], "seed": BLOCK[0]}
-
-
-def test_replicas_have_independent_test_noise():
-    """One test set of latents, and noise of its own for each: errors are independent."""
-    rows = measure(Arm(arm="ideal"), BLOCK, None, "reduced")
+    """Replicas have noise of their own: the errors of one test set are independent."""
+    rows = probed_in_blocks(Arm(arm=name), None, simulator)
     assert len({row["cosine_similarity_balanced"] for row in rows}) == len(BLOCK)
 
 
@@ -322,45 +273,11 @@ def test_regression_target_is_signs_keyed_by_seed():
     assert abs(signs.sum().item()) < 5 * 1000**0.5
 
 
-@pytest.mark.parametrize(
-    ("name", "simulator"),
-    [(name, "direct") for name in ("dense", "pruned_neuron", "pruned_weight")]
-    + [(name, "reduced") for name in ("dense", "pruned_neuron", "oracle_all")],
-)
-def test_more_threads_agree_to_tolerance(name, simulator):
-    data = SMALL_DATA.model_copy(update={"d1": 500})
-    one, _ = train(ARMS[name], BLOCK, data, T=10, simulator=simulator)
-    with threads(2):
-        two, _ = train(ARMS[name], BLOCK, data, T=10, simulator=simulator)
-    for part, other in ((one.weights, two.weights), (one.bias, two.bias)):
-        assert (part - other).abs().max() <= THREADS_TOLERANCE * part.abs().max()
-    assert torch.equal(one.T1, two.T1)
-
-
-def test_small_config_change_exceeds_thread_tolerance():
-    """What the tolerance must not hide."""
-    one, _ = train(ARMS["dense"], [4], T=10)
-    for changes in ({"sigma": 0.11}, {"eta": 0.303}):
-        other, _ = train(ARMS["dense"], [4], **{"T": 10} | changes)
-        assert (
-            one.weights - other.weights
-        ).abs().max() > 10 * THREADS_TOLERANCE * one.weights.abs().max()
-
-
-def balanced(kind: str):
-    """Small data with a rare feature and what makes up for it."""
-    return SMALL_DATA.model_copy(update={"balance": kind})
-
-
 @pytest.mark.parametrize("kind", ["oversampled", "reweighted"])
 def test_balanced_training_does_not_depend_on_block(kind):
-    encoder, rows = train(ARMS["dense"], BLOCK, balanced(kind))
-    plain, _ = train(ARMS["dense"], BLOCK)
-    assert not torch.equal(encoder.weights, plain.weights)
-    for index, seed in enumerate(BLOCK):
-        alone, rows_alone = train(ARMS["dense"], [seed], balanced(kind))
-        assert torch.equal(alone.weights, encoder.weights[index : index + 1])
-        assert rows_of(rows, seed) == rows_of(rows_alone, seed)
+    data = SMALL_DATA.model_copy(update={"balance": kind})
+    encoder = trained_in_blocks(ARMS["dense"], BLOCK, BLOCK, data)
+    assert not torch.equal(encoder.weights, train(ARMS["dense"], BLOCK)[0].weights)
 
 
 def test_oversampled_pairs_are_pairs_of_the_sample():

@@ -30,5 +30,4 @@ def finished(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def project(finished, tmp_path) -> Path:
-    """A copy of the finished folder that a test may change."""
     return Path(shutil.copytree(finished, tmp_path / "project", symlinks=True))

@@ -21,7 +21,6 @@ class NoSlurmError(Exception):
 
 
 def install() -> None:
-    """Install Debian's packages."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise NoSlurmError("it takes root and apt-get")
     if CONFIG.exists():
@@ -71,14 +70,12 @@ PartitionName=debug Nodes={node} Default=YES MaxTime=INFINITE State=UP
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
 def wait_for(condition: Callable[[], object], seconds: float, name: str) -> None:
-    """Wait until a condition is true; TimeoutError after some seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -87,13 +84,11 @@ def wait_for(condition: Callable[[], object], seconds: float, name: str) -> None
 
 
 def output(*command: str) -> str:
-    """Return the standard output of a command; empty if it fails."""
     process = subprocess.run(command, capture_output=True, text=True, timeout=30)
     return process.stdout.strip() if process.returncode == 0 else ""
 
 
 def stop(process: subprocess.Popen) -> None:
-    """End a daemon with its children, as runuser has one."""
     for member in [*psutil.Process(process.pid).children(recursive=True), process]:
         with contextlib.suppress(psutil.Error):
             member.kill()

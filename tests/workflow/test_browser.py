@@ -11,7 +11,6 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from whole_project import RESULTS, ROOT, run, succeed
 
@@ -60,7 +59,6 @@ def browser(tmp_path_factory):
 
 
 def wait(browser, condition, name: str):
-    """Return what a condition gives as soon as it is true."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     return WebDriverWait(browser, SECONDS).until(lambda _: condition(), name)
@@ -68,7 +66,6 @@ def wait(browser, condition, name: str):
 
 @pytest.fixture(scope="module")
 def report(finished, tmp_path_factory) -> Path:
-    """The report of the quick grid."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     succeed(run(finished, "--report", path, "--", "existing_outputs"))
     return path
@@ -92,14 +89,12 @@ def opened(browser, report):
 
 
 def show(browser, path: str, content: str) -> None:
-    """Open a result as its eye button does."""
     uri = "results[arguments[0]].data_uri"
     view = f"{{content: '{content}', contentPath: {uri}, resultPath: arguments[0]}}"
     browser.execute_script(f"app.setView({view})", path)
 
 
 def show_page(browser, path: str) -> None:
-    """Open a page of the report and switch to it."""
     show(browser, path, "html")
     frames = "//iframe[starts-with(@src, 'data:text/html')]"
     (frame,) = wait(browser, lambda: browser.find_elements("xpath", frames), path)
@@ -168,7 +163,6 @@ def test_interactive_page_of_a_run_opens_from_the_report(opened):
 
 
 def open_explorer(browser, address: str = "") -> dict[str, str]:
-    """Open the interactive page of docs/ anew; return its texts by id."""
     browser.get("about:blank")
     browser.get((ROOT / "docs/play.html").as_uri() + address)
     return {name: browser.find_element("id", name).text for name in ("measured", "predicted")}
@@ -180,19 +174,6 @@ def test_explorer_shows_no_law_where_it_was_not_tested(browser, setting):
     assert browser.find_elements("css selector", "#shares path.law")
     assert "was not tested" in open_explorer(browser, f"#{setting}")["predicted"]
     assert not browser.find_elements("css selector", "#shares path.law")
-
-
-def test_explorer_shows_measured_fractions_and_the_distance(browser):
-    rows = pd.read_csv(ROOT / "docs/tables/fate_shares.csv")
-    row = rows.query("study == 'reuse' and N == 2048").iloc[-1]
-    names = "share", "lambda", "N"
-    address = "#" + "&".join(f"{name}={row[name]:g}" for name in names)
-    address += f"&eps={row.eps_min:g}&T={row.step}"
-    text = open_explorer(browser, address)["measured"]
-    assert text.startswith(f"Measured here: {row.learned} of {row.n} runs learn it")
-    far = open_explorer(browser, address.replace(f"eps={row.eps_min:g}", "eps=0.9"))["measured"]
-    assert far.startswith("Measured nearest to here")
-    assert f"relative frequency {row.eps_min:g} instead of relative frequency 0.9" in far
 
 
 def test_explorer_plays_a_recorded_run_by_keyboard(browser):

@@ -49,7 +49,6 @@ def requests_to_scripts(folder: Path) -> list[tuple[int, int]]:
 
 @pytest.fixture
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
-    """A real Slurm, or scripts."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(one_node(tmp_path_factory.mktemp("slurm")))
@@ -71,7 +70,6 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
 
 
 def processes(folder: Path) -> list[psutil.Process]:
-    """Return the processes that run in a folder."""
     members = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -92,7 +90,6 @@ def kill_training(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen]:
-    """Run the workflow with its log in `folder`; leave no process of it behind."""
     with open(folder / "log", "w") as log:
         options = {"cwd": folder, "env": environment(folder), "stdout": log, "stderr": log}
         process = subprocess.Popen(snakemake(folder, *arguments), **options)

@@ -21,12 +21,10 @@ from whole_project import (
     succeed,
 )
 
-from rarefeat.workflow.config.cells import cell
 from rarefeat.workflow.files.sealed_files import verify
 from rarefeat.workflow.run.cli_helpers import run_main
 
 TABLE = RESULTS / "tables/neighbour_grid.parquet"
-CELL = cell(eps_min=1.0, sigma=0.1)
 
 
 def test_killed_run_resumes_to_the_same_bytes(finished, tmp_path):
@@ -75,24 +73,6 @@ def test_damaged_file_is_refused_until_it_is_deleted(project):
     assert not list((project / RESULTS / "encoders/heatmap").rglob("seeds=*.safetensors"))
     damaged.unlink()
     succeed(run(project, *arguments))
-
-
-def test_file_in_the_place_of_another_is_named_and_refused(project):
-    folder = project / RESULTS / "encoders/neighbour"
-    path, other, *_ = sorted(folder.rglob("seeds=*.safetensors"))
-    path.write_bytes(other.read_bytes())
-    name = path.relative_to(project / RESULTS)
-    verification = run_module(project, "rarefeat.workflow.cli", "verify", RESULTS)
-    assert verification.returncode == 1
-    is_ = other.relative_to(project / RESULTS / "encoders").with_suffix("")
-    line = f"{RESULTS / name} is not the file that its name says: it is {is_};"
-    assert line in verification.stdout
-    probes = RESULTS / "probes" / name.relative_to("encoders").with_suffix(".parquet")
-    process = run(project, "--forcerun", "probe", "--", probes)
-    text = process.stdout + process.stderr
-    assert process.returncode == 1
-    assert f"error: {RESULTS / name} is " in text
-    assert "Traceback" not in text
 
 
 def command_line(folder: Path, function: str, *words: str, **config) -> list[str]:

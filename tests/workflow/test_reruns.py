@@ -20,14 +20,12 @@ from rarefeat.workflow.project import load
 CHAIN = ["synthesise", "pretrain", "probe", "aggregate", "plot"]
 STUDIES = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml").studies
 NEIGHBOUR = STUDIES["neighbour"]
-CELL = "paper/eps_min=0.2/sigma=0.05/seeds=100-103"
-SUFFIXES = {"encoders": "safetensors", "trajectories": "parquet", "probes": "parquet"}
-OUTPUTS = [RESULTS / f"{folder}/{CELL}.{suffix}" for folder, suffix in SUFFIXES.items()]
+
+
 STUDY = NEIGHBOUR.model_dump(by_alias=True, mode="json", exclude={"draws"})
 
 
 def edit(project: Path, path: str, pattern: str, replacement: str) -> None:
-    """Replace the matches of a pattern in a file of the package; there must be some."""
     file = project / "src/rarefeat" / path
     text, count = re.subn(pattern, replacement, file.read_text(), flags=re.MULTILINE)
     assert count, f"{path} has no {pattern}"
@@ -35,12 +33,10 @@ def edit(project: Path, path: str, pattern: str, replacement: str) -> None:
 
 
 def add_line(project: Path, path: str, function: str, line: str = "changed = True") -> None:
-    """Add a line at the top of a function."""
     edit(project, path, rf"^(def {function}\((?:.|\n)*?\) -> [^\n]*:\n)", rf"\1    {line}\n")
 
 
 def overlay(project: Path, **changes) -> dict[str, tuple[str, ...]]:
-    """Write changes of the config into a file; return the config files."""
     (project / "more.yaml").write_text(yaml.safe_dump(changes))
     return {"configs": ("config/quick.yaml", "more.yaml")}
 
@@ -74,23 +70,6 @@ def test_plan_writes_nothing_and_names_what_has_changed(project):
     written = {path for path in project.rglob("*") if path.is_file() and path not in before}
     folders = {path.relative_to(project).parts[0] for path in written}
     assert folders <= {"more.yaml", ".snakemake", "src"}
-
-
-@pytest.mark.parametrize("force", ["-f", "-R probe", "--profile own"])
-def test_forced_job_runs(project, force):
-    (project / "own").mkdir(exist_ok=True)
-    (project / "own/profile.yaml").write_text("forcerun: [probe]\n")
-    path = project / OUTPUTS[2]
-    before = path.stat().st_mtime_ns
-    succeed(run(project, *force.split(), "--", OUTPUTS[2]))
-    assert path.stat().st_mtime_ns > before
-
-
-def test_touched_files_are_called_so(project):
-    configs = overlay(project, imbalance={"studies": {"paper": {"training": {"eta": 0.2}}}})
-    text = succeed(run(project, "--touch", "--", OUTPUTS[2], **configs))
-    assert "probe paper eps_min=0.2 sigma=0.05 seeds=100-103, touched" in text
-    assert "touched, not run: " in text
 
 
 def test_new_study_runs_its_own_jobs(project):

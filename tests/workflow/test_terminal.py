@@ -12,10 +12,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from snakemake_interface_logger_plugins.tests import TestLogHandlerBase
 from whole_project import ROOT
-
-from snakemake_logger_plugin_rarefeat import LogHandler
 
 COMMAND = [sys.executable, "-m", "snakemake", "--logger", "rarefeat", "--cores", "2"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src"), "TERM": "xterm"}
@@ -37,7 +34,6 @@ FAIL = "echo ' 50%'; [ $1 = 1 ] || exit 0; "
 
 
 def write_workflow(script: str, workflow: str = WORKFLOW) -> None:
-    """Write a workflow whose jobs run a script."""
     Path("Snakefile").write_text(workflow)
     Path("job.sh").write_text(script)
 
@@ -49,8 +45,6 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run():
-    """Run Snakemake on a job script and return its exit status and lines, times as T."""
-
     def run(script: str, *arguments: str, workflow: str = WORKFLOW) -> tuple[int, list[str]]:
         write_workflow(script, workflow)
         done = subprocess.run(
@@ -63,7 +57,6 @@ def run():
 
 
 def run_on_terminal(interrupt_at: str) -> str:
-    """Return the text that a terminal of 100 columns receives; type Ctrl-C after some text."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvpe(COMMAND[0], COMMAND, ENVIRONMENT)
@@ -155,15 +148,3 @@ def test_interrupted_run_says_how_to_go_on():
     text = run_on_terminal("train paper")
     assert f"stopped: 0 of 3 jobs done; {RESUME}" in text
     assert not re.search("RuleException|CalledProcessError|failed:", text)
-
-
-class TestInterface(TestLogHandlerBase):
-    """Tests of the plugin interface for every logger."""
-
-    __test__ = True
-
-    def get_log_handler_cls(self):
-        return LogHandler
-
-    def get_log_handler_settings(self):
-        return None

@@ -14,7 +14,6 @@ DONE = frozenset({"make quick", "source .venv/bin/activate"})
 
 @pytest.fixture(scope="module")
 def outputs(finished, tmp_path_factory) -> list[str]:
-    """The text that each block prints."""
     folder = tmp_path_factory.mktemp("tutorial") / "project"
     return run_page(PAGE, Path(shutil.copytree(finished, folder, symlinks=True)), DONE)
 

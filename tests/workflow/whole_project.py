@@ -29,37 +29,31 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def execute(folder: Path, *command: str | Path, **options) -> subprocess.CompletedProcess:
-    """Run a command in a copy of the project, with its modules."""
     settings = {"cwd": folder, "env": environment(folder), "capture_output": True, "text": True}
     return subprocess.run(list(map(str, command)), **(settings | options))
 
 
 def snakemake(folder: Path, *arguments: str | Path, configs=QUICK) -> list[str]:
-    """Return the command line of Snakemake for a copy of the project."""
     files = ["--configfile", *configs] if configs else []
     place = ["--directory", str(folder), "--snakefile", str(folder / "workflow/Snakefile")]
     return [sys.executable, "-m", "snakemake", *place, *files, "--cores", "2", *map(str, arguments)]
 
 
 def run(folder: Path, *arguments: str | Path, configs=QUICK) -> subprocess.CompletedProcess:
-    """Run the workflow of a copy of the project."""
     return execute(folder, *snakemake(folder, *arguments, configs=configs))
 
 
 def run_module(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess:
-    """Run `python -m ...` with the modules of a copy of the project."""
     return execute(folder, sys.executable, "-m", *arguments)
 
 
 def succeed(process: subprocess.CompletedProcess) -> str:
-    """Return what a process printed; fail with it if the process failed."""
     text = process.stdout + process.stderr
     assert process.returncode == 0, text
     return text
 
 
 def planned_jobs(folder: Path, *arguments: str | Path, configs=QUICK) -> dict[str, int]:
-    """Return the number of jobs of each rule in a dry run, without `all`."""
     return count_jobs(succeed(run(folder, "--dry-run", *arguments, configs=configs)))
 
 
@@ -71,19 +65,16 @@ def count_jobs(dry_run: str) -> dict[str, int]:
 
 
 def code_blocks(page: Path) -> list[tuple[str, str]]:
-    """Return language and text of every code block of a page."""
     return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
 
 
 def run_block(language: str, text: str, folder: Path) -> str:
-    """Run a code block in a copy of the project and return what it prints."""
     shell = ["bash", "-euo", "pipefail", "-c", text]
     command = shell if language == "bash" else [sys.executable, "-c", text]
     return succeed(execute(folder, *command, timeout=3000))
 
 
 def run_page(page: Path, folder: Path, skipped: frozenset[str] = frozenset()) -> list[str]:
-    """Run the code blocks of a page without some lines; return what each prints."""
     return [
         run_block(language, "\n".join(x for x in text.splitlines() if x not in skipped), folder)
         for language, text in code_blocks(page)

@@ -1,7 +1,5 @@
 """Cells, where their files lie, and how seeds are cut into jobs."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 from rarefeat.workflow.config.cells import Cell, cell, cell_path, cell_paths
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
-from rarefeat.workflow.config.yaml_reader import read_yaml
-from rarefeat.workflow.project import load, parse
+from rarefeat.workflow.project import load
 
-RAW = read_yaml(Path("config/config.yaml"))
 AT = Cell((("eps_min", 0.5), ("sigma", 0.05)), (Arm(arm="dense"), Arm(arm="ideal")))
 
 
@@ -45,9 +41,6 @@ def test_no_two_files_of_the_workflow_have_one_path():
         for path in cell_paths("probes", name, study.cells(), study.blocks(), "parquet")
     ]
     assert len(paths) == len(set(paths)) > 500
-
-
-# Blocks of seeds
 
 
 def test_blocks_by_hand():
@@ -85,10 +78,3 @@ def test_more_seeds_leave_the_blocks_before_them_as_they_are(first, seeds, more,
 def test_a_size_of_a_block_that_cannot_be_is_refused(value):
     with pytest.raises(ValidationError):
         TypeAdapter(SeedsPerBlock).validate_python(value)
-
-
-def test_more_seeds_keep_the_blocks_of_the_paper():
-    blocks = [
-        list(parse(RAW | {"most_seeds": most}).studies["paper"].blocks()) for most in (10, 50, 0)
-    ]
-    assert blocks == [["100-109"], ["100-109", "110-149"], ["100-109", "110-149", "150-199"]]

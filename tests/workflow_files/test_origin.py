@@ -108,7 +108,6 @@ class Chain:
         )
 
     def run(self, name):
-        """Run one stage on what is there."""
         for stage in (PRETRAIN, PROBE):
             if stage.function == name:
                 run_cell(self.results, stage, "tiny", STUDY, self.cell, self.block)

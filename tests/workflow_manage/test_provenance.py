@@ -43,13 +43,7 @@ def results(tmp_path) -> Path:
         write_table(
             tmp_path / f"probes/{path}.parquet", pa.table({"a": [1, 2]}), {KEY: JOB.to_json}
         )
-    for path in (
-        "README.md",
-        "mine.txt",
-        "mine.png",
-        "tables/.hidden.parquet",
-        "images/.mine.json",
-    ):
+    for path in ("README.md", "mine.png", "tables/.hidden.parquet", "images/.mine.json"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("mine, of rarefeat\n")
     return tmp_path

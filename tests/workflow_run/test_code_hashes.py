@@ -6,7 +6,6 @@ import pytest
 from conftest import refusal
 
 from rarefeat.workflow.project import load
-from rarefeat.workflow.registry import find_stage
 from rarefeat.workflow.run import code_hashes
 from rarefeat.workflow.run.code_hashes import module_hashes, settings_read
 
@@ -95,8 +94,6 @@ OTHER = {
 
 @pytest.fixture
 def hashes_of(tmp_path, monkeypatch):
-    """The hashes of a function of a small package, after changes of it."""
-
     def hashes(*changes: tuple[str, str, str], function="stage:stage") -> dict[str, str]:
         for name, text in FILES.items():
             for file, old, new in changes:
@@ -166,11 +163,7 @@ def test_settings_are_the_parameters_that_the_job_itself_does_not_have(hashes_of
     assert settings_read("stage:stage") == ("draws", "data")
 
 
-# The package itself
-
-
 def every_function() -> set[str]:
-    """Return the functions of every job of the default config."""
     project = load("config/config.yaml")
     functions = {stage.function for stage in project.stages}
     for output in ("table", "figure", "page", "html_page"):
@@ -180,7 +173,6 @@ def every_function() -> set[str]:
 
 
 def test_every_number_of_a_stage_is_in_its_hash():
-    """Each number in the modules of a stage, one by one."""
     tried = 0
     for part in module_hashes("stages.pretrain:stage", "stages.probe:stage"):
         module, _, name = part.partition(":")
@@ -207,7 +199,6 @@ def test_every_number_of_a_stage_is_in_its_hash():
 
 
 def in_text(function: ast.FunctionDef, number: ast.AST) -> bool:
-    """Return whether a number stands in a message or in an annotation."""
     texts = [
         node
         for node in ast.walk(function)
@@ -224,12 +215,3 @@ def test_stages_import_nothing_by_a_name_that_is_computed():
         called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
         names = {ast.unparse(function).rpartition("importlib.")[2] for function in called}
         assert not names & {"import_module", "__import__", "exec", "eval"}, part
-
-
-def test_stages_declare_what_they_are_called_with():
-    project = load("config/config.yaml")
-    for stage in project.stages:
-        assert find_stage(stage.function) is stage
-        for name in project.studies_of(stage):
-            study = project.studies[name]
-            assert any(stage.config_of(study, cell) is not None for cell in study.cells())

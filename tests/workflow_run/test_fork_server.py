@@ -38,7 +38,6 @@ FORKED = "import os, sys\nforked = 'torch' in sys.modules\n"
 
 
 def variables(folder: Path) -> dict[str, str]:
-    """Return an environment in which jobs are scripts."""
     (folder / "stub").mkdir(exist_ok=True)
     (folder / "stub/sitecustomize.py").write_text(STUB)
     path = os.pathsep.join([str(folder / "stub"), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -47,7 +46,6 @@ def variables(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def run_server(folder: Path) -> Iterator[subprocess.Popen]:
-    """The process that starts the server of a folder of results; it ends with its input."""
     command = [sys.executable, "-c", OWNER, str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=variables(folder), **pipes) as owner:
@@ -68,7 +66,6 @@ def server(tmp_path_factory) -> Iterator[Path]:
 def start(
     folder: Path, code: str, results: Path, *arguments: str, patience: int = 60, **more: str
 ) -> subprocess.Popen:
-    """Start a job with this code, whose output is in a folder of results."""
     (folder / "task.py").write_text(FORKED + code)
     words = ["run", "task.py", "--output", str(results / "new/a.parquet"), *arguments]
     script = f"from rarefeat.workflow.run import launch as l; l.PATIENCE = {patience}; l.main()"
@@ -80,14 +77,12 @@ def start(
 def run(
     folder: Path, code: str, results: Path, *words: str, **more: Any
 ) -> subprocess.CompletedProcess:
-    """Run a job to its end."""
     with start(folder, code, results, *words, **more) as process:
         out, err = process.communicate("a line\n", timeout=120)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def start_long(folder: Path, results: Path) -> tuple[subprocess.Popen, psutil.Process]:
-    """Start a job that lasts until SIGTERM, which it writes down; return its process, too."""
     code = """
 import pathlib, signal, time
 signal.signal(15, lambda *_: (pathlib.Path("ended").touch(), sys.exit("ended")))
@@ -99,7 +94,6 @@ time.sleep(1000)
 
 
 def without_time(text: str) -> str:
-    """Return what a job printed, without the line of what it used."""
     return re.sub(r"[\d.]+ s, [\d.]+ CPU s, \d+ MB\n", "", text)
 
 
@@ -107,7 +101,6 @@ def without_time(text: str) -> str:
     "code",
     [
         "print(sys.argv, sys.stdin.read(), os.getcwd()); print('err', file=sys.stderr)",
-        "sys.exit(7)",
         "sys.exit('error: this')",
         "def fail():\n    raise ValueError('wrong')\nfail()",
         "import torch\ntorch.manual_seed(3)\n"
@@ -128,15 +121,6 @@ def test_fork_runs_the_code_on_the_disk(server, tmp_path):
             without_time(run(tmp_path, f"print({text!r}, forked)", server).stdout)
             == f"{text} True\n"
         )
-
-
-@pytest.mark.parametrize("draw", ["random.random()", "numpy.random.rand()", "torch.rand(1)"])
-def test_two_forks_draw_different_numbers(server, tmp_path, draw):
-    draws = {
-        run(tmp_path, f"import random, numpy, torch; print({draw})", server).stdout
-        for _ in range(2)
-    }
-    assert len(draws) == 2
 
 
 def test_job_of_two_threads_runs_by_itself(server, tmp_path):
@@ -209,8 +193,7 @@ def test_killed_fork_gives_its_client_status_1(server, tmp_path):
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_server_and_jobs_end_with_the_run(tmp_path, number):
+def test_server_and_jobs_end_with_the_run(tmp_path):
     with run_server(tmp_path) as owner:
         (server,) = psutil.Process(owner.pid).children()
         name = (tmp_path / SERVER).read_text()
@@ -220,7 +203,7 @@ def test_server_and_jobs_end_with_the_run(tmp_path, number):
             folder.mkdir()
             jobs.append(start_long(folder, tmp_path))
         assert [client.pid == process.pid for client, process in jobs] == [True, False]
-        owner.send_signal(number)
+        owner.kill()
         owner.wait()
         until(lambda: not any(process.is_running() for process in (server, jobs[1][1])))
         for client, _ in jobs:

@@ -3,41 +3,16 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from rarefeat.workflow.run import launch
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess:
-    """Run the command in a folder."""
-    command = [sys.executable, "-m", "rarefeat.workflow.run.launch", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
-def test_job_says_what_it_used_and_a_failed_one_why_it_failed(tmp_path):
-    words = (
-        "run",
-        "stages.synthesise:stage",
-        "heatmap",
-        "--config",
-        "--cell",
-        "eps_min=0.1",
-        "--seeds",
-    )
-    good = run(tmp_path, *words, "100-100", "--output", "a.safetensors")
-    assert good.returncode == 0, good.stderr
-    assert re.fullmatch(r"[\d.]+ s, [\d.]+ CPU s, \d+ MB", good.stdout.splitlines()[-1])
-    bad = run(
-        tmp_path,
-        "run",
-        "stages.synthesise:stage",
-        "absent",
-        "--config",
-        "--output",
-        "a.safetensors",
-    )
-    assert (bad.returncode, bad.stdout) == (1, "")
-    assert bad.stderr.startswith("error: stages.synthesise:stage runs on no study absent")
+def test_job_says_what_it_used(tmp_path):
+    command = [sys.executable, "-m", "rarefeat.workflow.run.launch", "run"]
+    place = "heatmap", "--config", "--cell", "eps_min=0.1", "--seeds", "100-100"
+    words = [*command, "stages.synthesise:stage", *place, "--output", "a.safetensors"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"[\d.]+ s, [\d.]+ CPU s, \d+ MB", done.stdout.splitlines()[-1])
 
 
 def test_launch_imports_nothing_slow():

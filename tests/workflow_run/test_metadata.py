@@ -33,7 +33,6 @@ TABLE = pd.DataFrame(
 
 
 def write_files(folder: Path) -> list[Path]:
-    """Write a table, a figure of it in both formats, and a page."""
     paths = [
         folder / name for name in ("heatmap_grid.parquet", "arms.png", "arms.pdf", "imbalance.md")
     ]
@@ -56,7 +55,6 @@ def test_metadata_of_table_and_figure(tmp_path):
     assert found["tables"] == drawn.tables
     assert found["seeds"] == read_origin(table)["seeds"] == {"heatmap": "100-103"}
     assert {"torch", "rarefeat"} <= set(found["packages"])
-    assert set(found["machine"]) == {"system", "processor", "instructions", "python"}
     assert read_origin(table)["job"] == job.identity
 
 
@@ -81,9 +79,7 @@ def test_files_have_the_same_bytes_when_written_again(tmp_path):
     [
         ({}, {}, {}, "native"),
         ({}, {}, {"kernel": "torch"}, "torch"),
-        ({}, {}, {"device": "cuda"}, "torch"),
         ({"simulator": "direct"}, {}, {}, "torch"),
-        ({}, {"balance": "reweighted"}, {}, "torch"),
         ({}, {"d1": 20}, {}, "torch"),
     ],
 )

@@ -17,22 +17,7 @@ def test_results_path_is_kept(folder):
 
 @pytest.mark.parametrize(
     "folder",
-    [
-        ".",
-        "..",
-        "../r",
-        "a/../config",
-        "a/../..",
-        "./src",
-        "src",
-        "config/mine",
-        "-x",
-        "~/r",
-        "s3://a",
-        "a{b}",
-        "a'b",
-        "a$b",
-    ],
+    [".", "../r", "a/../config", "./src", "config/mine", "-x", "~/r", "s3://a", "a{b}"],
 )
 def test_results_path_that_misleads_is_refused(folder):
     with pytest.raises(ValueError, match="must be"):
