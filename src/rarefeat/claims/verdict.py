@@ -368,8 +368,7 @@ def sensitivity_rows(table: pd.DataFrame) -> pd.DataFrame:
 def format_counts(regimes: pd.Series) -> str:
     """Count the verdicts of a claim's regimes in words."""
     counts = regimes.value_counts()
-    always = (SUPPORTED, CONTRADICTED)
-    names = [name for name in VERDICTS if name in always or counts.get(name, 0)]
+    names = [name for name in VERDICTS if name in VERDICTS[:2] or counts.get(name, 0)]
     texts = [f"{WORDS.get(name, name)} in {counts.get(name, 0)}" for name in names]
     return f"{', '.join(texts)} of {len(regimes)} regime{'s' * (len(regimes) != 1)}"
 

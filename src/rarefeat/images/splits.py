@@ -112,11 +112,10 @@ def read_indices(path: str | Path, n_images: int) -> Int[Tensor, " n"]:
             f" {indices.shape}"
         )
     indices = np.sort(indices)
-    if indices[0] < 0 or indices[-1] >= n_images:
-        wrong = indices[0] if indices[0] < 0 else indices[-1]
+    if (outside := indices[(indices < 0) | (indices >= n_images)]).size:
         raise RarefeatError(
             f"{path}: indices must be 0 to {n_images - 1}, those of the training images, got"
-            f" {wrong}"
+            f" {outside[0]}"
         )
     if (repeated := indices[1:][indices[1:] == indices[:-1]]).size:
         raise RarefeatError(f"{path}: indices must be distinct, got {repeated[0]} twice")
@@ -168,10 +167,11 @@ def split_indices(
     pretrain = (
         tail if split == "long_tailed" else pool[balanced(labels[pool], len(tail), namespace, seed)]
     )
-    if files and files.few_shot:
-        few = read(files.few_shot)
-    else:
-        few = pool[few_shot(labels[pool], few_shot_per_class, namespace, seed)]
+    few = (
+        read(files.few_shot)
+        if files and files.few_shot
+        else pool[few_shot(labels[pool], few_shot_per_class, namespace, seed)]
+    )
     return {
         "pool": pool,
         "pretrain": pretrain,
