@@ -6,7 +6,6 @@ import pytest
 
 from rarefeat.figures.labels import add_series_column, arm_label
 from rarefeat.figures.panels import (
-    geometric_interval,
     mean_interval,
     median_interval,
     paired_differences,
@@ -28,10 +27,8 @@ def test_the_interval_of_a_median_covers_it_as_often_as_it_says():
     assert median_interval(np.arange(20.0)) == (5.0, 14.0)
 
 
-def test_share_and_geometric_intervals():
+def test_share_interval_of_all_replicas():
     assert share_interval(np.ones(30)) == (pytest.approx(0.8843, abs=1e-4), 1.0)
-    values = np.array([1.0, 2.0, 4.0, 8.0])
-    assert geometric_interval(values) == pytest.approx(np.exp(mean_interval(np.log(values))))
 
 
 def replicas() -> pd.DataFrame:

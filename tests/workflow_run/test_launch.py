@@ -23,6 +23,7 @@ def test_launch_imports_nothing_slow():
 
 
 def test_server_is_that_of_the_folder_above_the_output(tmp_path):
-    (tmp_path / launch.SERVER).write_text("name")
+    name = f"of {launch.mount_namespace()}"
+    (tmp_path / launch.SERVER).write_text(name)
     output = str(tmp_path / "tables/a.parquet")
-    assert launch.find_server_of_results(["f", "name", "--output", output]) == "name"
+    assert launch.find_server(["f", "name", "--output", output]) == name

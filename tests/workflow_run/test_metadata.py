@@ -20,7 +20,6 @@ from rarefeat.workflow.project import load
 from rarefeat.workflow.run.metadata import (
     build_origin,
     machine,
-    page_text,
     read_origin,
     read_product,
     write_page,
@@ -61,8 +60,8 @@ def test_metadata_of_table_and_figure(tmp_path):
 
 def test_page_carries_one_short_comment(tmp_path):
     path, job = write_files(tmp_path)[3], PROJECT.page_job("imbalance")
-    assert page_text(path) == "# A page\n\n<!-- of mine -->\n"
-    *_, comment = path.read_text().splitlines()
+    *text, comment = path.read_text().splitlines()
+    assert text == ["# A page", "", "<!-- of mine -->", ""]
     assert len(comment) < 400
     assert read_origin(path)["job"] == job.identity
     write_page(path, "x", job.model_copy(update={"stage": "a--b"}))

@@ -18,7 +18,7 @@ from scipy.stats import false_discovery_control, nct
 from rarefeat.claims.claim import RANGES
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.measurements import DIVERGED_TEXT, MIN_DOF, PREMISE_TEXT, VARIED
-from rarefeat.claims.tables import CHANGES_FOUND, VERDICTS
+from rarefeat.claims.tables import CHANGES, CHANGES_FOUND, VERDICTS
 from rarefeat.statistics import holm
 
 (
@@ -353,36 +353,22 @@ def sensitivity_rows(table: pd.DataFrame) -> pd.DataFrame:
         if key not in regimes.index or not row.testable or not regimes.at[key, "testable"]:
             continue
         change = Estimate(row.change, row.change_error, row.change_n - 1, row.change_n)
-        low, high = interval(change)
         rows.append(
-            {
-                "claim_id": row.claim_id,
-                "paper": row.paper,
-                "study": row.study,
-                "varied": varied,
-                "point": point,
-                "change": change.value,
-                "ci_low": low,
-                "ci_high": high,
-                "tolerance": row.tolerance,
-                "found": classify_change(change, row.tolerance),
-            }
+            (
+                *(row.claim_id, row.paper, row.study, varied, point, change.value),
+                *(*interval(change), row.tolerance, classify_change(change, row.tolerance)),
+            )
         )
-    texts = dict.fromkeys(("claim_id", "paper", "study", "varied", "point"), str)
-    types = {
-        **texts,
-        **dict.fromkeys(("change", "ci_low", "ci_high", "tolerance"), float),
-        "found": str,
-    }
     # A paper of which nothing is varied has no rows to take the types from.
+    numbers = dict.fromkeys(("change", "ci_low", "ci_high", "tolerance"), float)
+    types = dict.fromkeys(CHANGES.columns, str) | numbers
     return pd.DataFrame(rows, columns=list(types)).astype(types)
 
 
 def format_counts(regimes: pd.Series) -> str:
     """Count the verdicts of a claim's regimes in words."""
     counts = regimes.value_counts()
-    always = (SUPPORTED, CONTRADICTED)
-    names = [name for name in VERDICTS if name in always or counts.get(name, 0)]
+    names = [name for name in VERDICTS if name in VERDICTS[:2] or counts.get(name, 0)]
     texts = [f"{WORDS.get(name, name)} in {counts.get(name, 0)}" for name in names]
     return f"{', '.join(texts)} of {len(regimes)} regime{'s' * (len(regimes) != 1)}"
 

@@ -13,14 +13,9 @@ def draw(function: Callable, tables: JobInputs, job: Job) -> Figure:
     """Return the figure that a function draws, with a note if the run is not of full size."""
     with project_style():
         figure = call(function, tables, job)
-        add_size_note(figure, job.size_note)
+        title, note = figure.get_suptitle(), job.size_note
+        if note and title:
+            figure.suptitle(f"{title}\n({note})")
+        elif note:
+            figure.suptitle(note, x=0.995, ha="right", style="italic", color=GREY)
         return figure
-
-
-def add_size_note(figure: Figure, text: str) -> None:
-    """Write a note above a figure, below its title if it has one; nothing for an empty text."""
-    title = figure.get_suptitle()
-    if text and title:
-        figure.suptitle(f"{title}\n({text})")
-    elif text:
-        figure.suptitle(text, x=0.995, ha="right", style="italic", color=GREY)

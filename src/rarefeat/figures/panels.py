@@ -16,7 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
-from scipy.stats import binom, binomtest, gmean
+from scipy.stats import binom, binomtest
 
 from rarefeat.figures.labels import Quantity
 from rarefeat.figures.style import GREY, PAGE, SeriesStyle
@@ -72,26 +72,10 @@ def share_interval(values: np.ndarray, bounds: tuple[float, float] = (0, 1)) -> 
     return float(low), float(high)
 
 
-def geometric_interval(
-    values: np.ndarray, bounds: tuple[float, float] = UNBOUNDED
-) -> tuple[float, float]:
-    """Compute the 95 % interval of the geometric mean of positive values, clipped to bounds."""
-    low, high = np.exp(mean_interval(np.log(values)))
-    return max(low, bounds[0]), min(high, bounds[1])
-
-
-def value_range(values: np.ndarray, bounds: tuple[float, float] = UNBOUNDED) -> tuple[float, float]:
-    """Return the least and the largest value, where there are too few for an interval."""
-    return float(np.nanmin(values)), float(np.nanmax(values))
-
-
 ESTIMATORS = {
     "mean": ("mean", mean_interval),
     "median": ("median", median_interval),
     "share": ("mean", share_interval),
-    "geometric": (gmean, geometric_interval),
-    "range": ("mean", value_range),
-    "plain": ("mean", None),
 }
 """Estimator over seeds and its interval, by name."""
 
@@ -110,7 +94,7 @@ def seaborn_arguments(
     table = table[table[series_column].isin(list(styles))]
     if value in table:
         function, interval = ESTIMATORS[estimator]
-        errorbar = interval and functools.partial(interval, bounds=bounds)
+        errorbar = functools.partial(interval, bounds=bounds)
     else:
         # A mean lies between the ends of its interval: it is the median of the three.
         table = table.assign(**table[ESTIMATED].clip(*bounds))

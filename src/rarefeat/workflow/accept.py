@@ -6,7 +6,6 @@ three smallest. If all have the same bytes, the new code stands for the old one 
 """
 
 import multiprocessing
-import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,9 +14,8 @@ from typing import NamedTuple
 
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.project import MERGED, Project, load_merged
-from rarefeat.workflow.provenance import Planned, planned
+from rarefeat.workflow.provenance import planned
 from rarefeat.workflow.run import code_hashes
-from rarefeat.workflow.run.cli_helpers import progress
 from rarefeat.workflow.run.command import find_job, write_outputs
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
@@ -35,37 +33,37 @@ class Made(NamedTuple):
     can_run: bool
     """Whether all files that the job reads are there."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(path.stat().st_size for path in self.paths)
+
 
 def made_files(project: Project) -> Iterator[Made]:
-    """Yield the files of cells and the tables that are there and of the current config."""
+    """Yield the files of cells and the tables that are there and of the current config.
+
+    They differ from their job in the code of the package at most.
+    """
     for item in planned(project):
-        if item.paths[0].suffix in (".parquet", ".safetensors"):
-            yield from as_made(item)
+        paths = item.paths
+        is_data = paths[0].suffix in (".parquet", ".safetensors")
+        if not is_data or not all(path.is_file() for path in paths):
+            continue
+        job, says = item.job(), read_job_metadata(paths[0]) or {}
+        before = says.get("code", {})
+        told = job.model_copy(update={"code": before, "tables": says.get("tables", {})})
+        # A table says the identity of its job, and the file of a cell its settings.
+        same = (
+            says["job"] == told.identity if "job" in says else says.get("config", {}) == job.config
+        )
+        if same and split_code(before)[1] == split_code(job.code)[1]:
+            yield Made(paths, job, before, all(path.is_file() for path in item.read))
 
 
-def as_made(item: Planned) -> Iterator[Made]:
-    """Yield the files of a job if they are there, and differ from it in their code at most."""
-    paths = item.paths
-    if not all(path.is_file() for path in paths):
-        return
-    job = item.job()
-    says = read_job_metadata(paths[0]) or {}
-    before = says.get("code", {})
-    told = job.model_copy(update={"code": before, "tables": says.get("tables", {})})
-    # A table says the identity of its job, and the file of a cell its settings.
-    same = says["job"] == told.identity if "job" in says else says.get("config", {}) == job.config
-    if same and own_code(before) == own_code(job.code):
-        yield Made(paths, job, before, all(path.is_file() for path in item.read))
-
-
-def own_code(code: dict[str, str]) -> dict[str, str]:
-    """Return the hashes of a user's own files."""
-    return {name: value for name, value in code.items() if name.startswith("own.")}
-
-
-def package_code(code: dict[str, str]) -> dict[str, str]:
-    """Return the hashes of the package's modules."""
-    return {name: value for name, value in code.items() if not name.startswith("own.")}
+def split_code(code: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the hashes of the package's modules, and those of a user's own files."""
+    own = {name: value for name, value in code.items() if name.startswith("own.")}
+    return {name: value for name, value in code.items() if name not in own}, own
 
 
 def run_again(made: Made, results: Path) -> str:
@@ -96,26 +94,20 @@ def accept(results: Path, cores: int = 1) -> list[str]:
     project = load_merged(str(results))
     changed: dict[str, list[Made]] = defaultdict(list)
     for made in made_files(project):
-        now, before = package_code(made.job.code), package_code(made.before)
+        now, before = split_code(made.job.code)[0], split_code(made.before)[0]
         if now != before:
             code_hashes.ACCEPTED[code_hashes.hash_code(now)] = before
             changed[made.job.stage].append(made)
     sample = []
     for function, files in changed.items():
-        runnable = sorted((made for made in files if made.can_run), key=size)
+        runnable = sorted((made for made in files if made.can_run), key=lambda made: made.size)
         if not runnable:
             raise RarefeatError(f"cannot accept: what {function} reads is gone; run snakemake")
         sample += runnable[:SAMPLE_SIZE]
     code_hashes.module_hashes.cache_clear()
-    jobs = [(made, results) for made in sample]
     with multiprocessing.get_context("fork").Pool(cores, maxtasksperchild=1) as pool:
-        found = pool.starmap(run_again, jobs, chunksize=1)
-        if wrong := [line for line in progress(found, len(jobs), "jobs run again") if line]:
+        found = pool.starmap(run_again, [(made, results) for made in sample], chunksize=1)
+        if wrong := [line for line in found if line]:
             raise RarefeatError(f"cannot accept: {wrong[0]}")
     code_hashes.write_accepted(results)
     return sorted(changed)
-
-
-def size(made: Made) -> int:
-    """Return the bytes of the files of a job."""
-    return sum(os.path.getsize(path) for path in made.paths)

@@ -44,8 +44,7 @@ def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
     from rarefeat.workflow.run.cli_helpers import load_function
 
     for name, study in project.studies.items():
-        grid = getattr(study, "summary_text", "") or f"{study.seeds} seeds"
-        yield "study", name, f"{kinds()[project.kind_of[name]].title}: {grid}"
+        yield "study", name, f"{kinds()[project.kind_of[name]].title}: {study.seeds} seeds"
     for name, figure in project.figures.items():
         yield "figure", name, figure.caption.replace("\\|", "|")
     for name, table in project.tables.items():

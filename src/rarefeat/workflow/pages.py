@@ -44,11 +44,6 @@ def document(title: str, body: str) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n{content}</html>\n'
 
 
-def library() -> str:
-    """Return the script that sorts and filters, which a page needs once."""
-    return generate_init_offline_itables_html(Path(str(files("itables") / "html" / "dt_bundle.js")))
-
-
 def interactive_table(name: str, table: pd.DataFrame) -> str:
     """Return a table with a search, conditions on columns, and a filter under each column."""
     identifier = "table_" + re.sub(r"\W", "_", name)
@@ -111,5 +106,8 @@ def page(inputs: JobInputs, job: Job) -> tuple[str, str]:
     prose = prose.replace('src="figures/', 'src="../figures/')
     schemas = job.config["schemas"]
     sections = [table_section(name, schemas[name], table) for name, table in inputs.items()]
-    body = f'<div class="prose">{prose}</div>' + (library() + "".join(sections) if sections else "")
+    if sections:  # The script that sorts and filters, which a page needs once.
+        bundle = Path(str(files("itables") / "html" / "dt_bundle.js"))
+        sections.insert(0, generate_init_offline_itables_html(bundle))
+    body = f'<div class="prose">{prose}</div>' + "".join(sections)
     return f"# {title}\n\n{text}", document(title, body)

@@ -7,7 +7,7 @@ which has changed: `before: 'training.eta=0.1' now: 'training.eta=0.2'`.
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
@@ -32,11 +32,6 @@ def cell_of(wildcards: Any) -> str:
     """Return the path of the cell of a job; empty where a study has one."""
     axes = {name: value for name, value in wildcards.items() if name not in ("study", "seeds")}
     return axes.get("cell") or "/".join(map("=".join, axes.items()))
-
-
-def code(hashes: Mapping[str, str]) -> list[str]:
-    """Return hashes of code as texts, as `model.contrastive 5f0c2e…`."""
-    return [f"{part} {value}" for part, value in hashes.items()]
 
 
 def stage_params(project: Project, function: str, *names: str) -> list[Any]:
@@ -64,7 +59,7 @@ def stage_params(project: Project, function: str, *names: str) -> list[Any]:
     # Snakemake takes braces for wildcards.
     constant = re.sub("[{}]", "|", SEPARATOR.join(sorted(shared)))
     hashes = as_workflow_error(module_hashes, *stage.lineage)
-    return [constant, SEPARATOR.join(code(hashes)), own_texts]
+    return [constant, SEPARATOR.join(map(" ".join, hashes.items())), own_texts]
 
 
 def job_params(job: Callable[[Any], Job]) -> list[Callable]:
@@ -72,6 +67,6 @@ def job_params(job: Callable[[Any], Job]) -> list[Callable]:
 
     def texts(wildcards: Any) -> str:
         found = as_workflow_error(job, wildcards)
-        return SEPARATOR.join(flat(found.config) + code(found.code))
+        return SEPARATOR.join([*flat(found.config), *map(" ".join, found.code.items())])
 
     return [texts]

@@ -7,7 +7,7 @@ Values and their reasons are in `config/`; the declarations of the kinds are in
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +23,7 @@ from rarefeat.model import own_files
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.images import ImageData
 from rarefeat.workflow.config.names import (
-    RULE,
     Name,
-    check_name,
     merge_unique,
     shorten_repr,
     suggest,
@@ -56,7 +54,6 @@ STUDIES = Path("config/studies")
 SINGLE_FILE_STUDIES = Path(__file__).parents[1] / "studies"
 MAX_SEED = 2**31 - 1
 MAX_SEEDS = 100_000
-MAX_NAME = 200
 PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
 
 
@@ -134,10 +131,8 @@ class Project:
     @cached_property
     def studies(self) -> dict[str, Any]:
         """Every study by its name, each with `cells()` and `blocks()`."""
-        return unique(
-            "study",
-            {kind.name: kind.studies(self.sections[kind.name]) for kind in self.kinds.values()},
-        )
+        of_kinds = (kind.studies(self.sections[name]) for name, kind in self.kinds.items())
+        return merge_unique("studies", *of_kinds)
 
     @cached_property
     def outputs(self) -> dict[str, StudyOutputs]:
@@ -189,7 +184,6 @@ class Project:
     @cached_property
     def tables(self) -> dict[str, Table]:
         """Every table by its name, after those that it is made from."""
-        tables = unique("table", {name: outputs.tables for name, outputs in self.outputs.items()})
         claim_tables = {}
         for kind, inputs in self.claim_inputs.items():
             claim_tables[f"{kind}_measured"] = Table(
@@ -207,15 +201,13 @@ class Project:
             claim_tables[f"sensitivity_{paper}"] = Table(
                 "claims.tables:CHANGES", "claims.verdict_tables:sensitivity", tables=sources
             )
-        return sort_tables(merge_unique("tables", tables, claim_tables))
+        tables = (outputs.tables for outputs in self.outputs.values())
+        return sort_tables(merge_unique("tables", *tables, claim_tables))
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """Every figure by its name; RarefeatError where one needs a table that no study makes."""
-        figures = unique(
-            "figure", {name: outputs.figures for name, outputs in self.outputs.items()}
-        )
-        return self._with_tables("figure", figures)
+        """Every figure by its name."""
+        return merge_unique("figures", *(outputs.figures for outputs in self.outputs.values()))
 
     @cached_property
     def pages(self) -> dict[str, Page]:
@@ -226,16 +218,13 @@ class Project:
             )
             for paper in self.papers
         }
-        pages = unique("page", {name: outputs.pages for name, outputs in self.outputs.items()})
-        return self._with_tables("page", merge_unique("pages", pages, claim_pages))
+        pages = (outputs.pages for outputs in self.outputs.values())
+        return merge_unique("pages", *pages, claim_pages)
 
     @cached_property
     def html_pages(self) -> dict[str, HtmlPage]:
         """Every page of HTML alone by its name."""
-        return self._with_tables(
-            "page",
-            unique("page", {name: outputs.html_pages for name, outputs in self.outputs.items()}),
-        )
+        return merge_unique("pages", *(outputs.html_pages for outputs in self.outputs.values()))
 
     @cached_property
     def targets(self) -> dict[str, list[str]]:
@@ -244,25 +233,19 @@ class Project:
         A kind has all its outputs; a study its own tables, and the figures and pages that are made
         from these alone.
         """
-        targets = {}
-        for kind, outputs in self.outputs.items():
-            targets[kind] = paths(
-                outputs.tables, outputs.figures, outputs.pages, outputs.html_pages
-            )
+        targets = {
+            kind: paths(outputs.tables, outputs.figures, outputs.pages, outputs.html_pages)
+            for kind, outputs in self.outputs.items()
+        }
         for name in self.studies:
             tables = {table for table, item in self.tables.items() if item.study == name}
             figures, pages = (
-                [
-                    item_name
-                    for item_name, item in items.items()
-                    if item.tables and set(item.tables) <= tables
-                ]
+                [key for key, item in items.items() if item.tables and set(item.tables) <= tables]
                 for items in (self.figures, self.pages)
             )
             targets.setdefault(name, paths(sorted(tables), figures, pages))
         for paper in self.papers:
-            name = f"claims_{paper}"
-            targets[name] = paths([name], [], [name])
+            targets[name] = paths([name := f"claims_{paper}"], [], [name])
         return targets
 
     @property
@@ -274,18 +257,6 @@ class Project:
             if kind.by_default
             for path in self.targets[name]
         ]
-
-    @cached_property
-    def _jobs(self) -> dict[str, tuple[Job, str]]:
-        return {}
-
-    def _table_job(self, name: str) -> tuple[Job, str]:
-        # On request: the code hashes of all tables take seconds.
-        if name not in self._jobs:
-            table = self.tables[name]
-            job = table.job(self.identities(table.tables))
-            self._jobs[name] = job, job.identity
-        return self._jobs[name]
 
     def studies_of(self, stage: Stage) -> list[str]:
         """Return the studies that run through a stage, itself or upstream of another one."""
@@ -365,24 +336,26 @@ class Project:
             for *_, path in stage.files_of(table.study, table.cells_of, folder)
         ]
 
+    @cached_property
+    def _table_jobs(self) -> dict[str, Job]:
+        return {}
+
     def table_job(self, name: str) -> Job:
         """Return the job that writes a table."""
-        return self._table_job(name)[0]
+        # On request: the code hashes of all tables take seconds.
+        if name not in self._table_jobs:
+            table = self.tables[name]
+            self._table_jobs[name] = table.job(self.identities(table.tables))
+        return self._table_jobs[name]
 
     def identities(self, tables: Iterable[str]) -> dict[str, str]:
         """Return the identity of the job of each of some tables, for their readers."""
-        return {name: self._table_job(name)[1] for name in tables}
+        return {name: self.table_job(name).identity for name in tables}
 
     def _job(
         self, function: str, sections: Mapping[str, Any], tables: Iterable[str], runs: str = ""
     ) -> Job:
-        return make_job(
-            function,
-            (),
-            sections,
-            runs=runs,
-            tables=self.identities(tables),
-        )
+        return make_job(function, (), sections, runs=runs, tables=self.identities(tables))
 
     def figure_job(self, name: str) -> Job:
         """Return the job that draws a figure."""
@@ -409,19 +382,22 @@ class Project:
         page = self.html_pages[name]
         return self._job(page.function, page.sections, page.tables)
 
-    def can_make(self, function: str, name: str) -> bool:
-        """Return whether it has the study, table, figure or page of a name; an error where not."""
-        return bool(find_stage(function) or self.product_job(function, name))
+    @property
+    def products(self) -> Iterator[tuple[str, Callable[[str], Job], list[str], tuple[str, ...]]]:
+        """Name, maker of the job, paths and source tables of each table, figure and page."""
+        for name, table in self.tables.items():
+            yield name, self.table_job, paths([name]), table.tables
+        for name, figure in self.figures.items():
+            yield name, self.figure_job, paths(figures=[name]), figure.tables
+        for name, page in self.pages.items():
+            yield name, self.page_job, paths(pages=[name]), page.tables
+        for name, html_page in self.html_pages.items():
+            yield name, self.html_page_job, paths(html_pages=[name]), html_page.tables
 
     def product_job(self, function: str, name: str) -> Job:
         """Return the job by which a function makes the table, figure or page of a name."""
-        for products, job_of in (
-            (self.tables, self.table_job),
-            (self.figures, self.figure_job),
-            (self.pages, self.page_job),
-            (self.html_pages, self.html_page_job),
-        ):
-            if name in products and (job := job_of(name)).stage == function:
+        for product, job_of, *_ in self.products:
+            if product == name and (job := job_of(name)).stage == function:
                 return job
         raise RarefeatError(f"{function} makes no table, figure or page {name}")
 
@@ -433,9 +409,7 @@ class Project:
             for name, study in self.studies.items()
             for cell in study.cells()
             for depth in range(1, len(cell.axes) + 1)
-            for shared in [
-                cell if depth == len(cell.axes) else cell.restrict_to(*list(cell.values)[:depth])
-            ]
+            for shared in [cell if depth == len(cell.axes) else Cell(cell.axes[:depth])]
         }
 
     def stage_job(self, stage: Stage, name: str, cell: str = "", seeds: str = "") -> Job:
@@ -511,12 +485,6 @@ class Project:
     def check(self) -> "Project":
         """Return itself; RarefeatError for a name that is taken or wrong, or for too many seeds."""
         for name, study in self.studies.items():
-            try:
-                check_name(getattr(study, "draws", "none"))
-            except ValueError as error:
-                raise RarefeatError(
-                    f"config: {self.kind_of[name]}: draws of the study {name}: {error}"
-                ) from error
             last = getattr(study, "first_seed", 0) + study.seeds - 1
             if study.seeds > MAX_SEEDS:
                 raise RarefeatError(
@@ -538,23 +506,10 @@ class Project:
         }
         merge_unique("targets", self.kinds, studies, claims)
         merge_unique("pages", self.pages, self.html_pages)
-        for label, names in {
-            "table": self.tables,
-            "figure": self.figures,
-            "page": self.pages,
-        }.items():
-            merge_unique(f"{label}s", names)
-            if wrong := [name for name in names if "/" in name or len(name) > MAX_NAME]:
-                raise RarefeatError(
-                    f"config: the {label} {shorten_repr(wrong[0])} is too long for a file; {RULE}"
-                )
-        for name, table in self.tables.items():
-            for folder, stage in table.files.items():
-                if folder not in stage.folders:
-                    raise RarefeatError(
-                        f"the table {name}: {stage.function} writes no files {folder!r}, it"
-                        f" writes {', '.join(stage.folders)}"
-                    )
+        products = {"page": self.pages | self.html_pages, "figure": self.figures}
+        for label, items in products.items():
+            for name, item in items.items():
+                check_tables(f"the {label} {name}", item.tables, self.tables)
         ids = [
             (claim, claim_set)
             for claim_set in self.claim_sets.values()
@@ -567,11 +522,6 @@ class Project:
                     f"its id is in {' and in '.join(others)}; each claim needs an id of its own",
                 )
         return self
-
-    def _with_tables(self, label: str, items: dict[str, Any]) -> dict[str, Any]:
-        for name, item in items.items():
-            check_tables(f"the {label} {name}", item.tables, self.tables)
-        return items
 
 
 def describe_setting(name: str, value: Any) -> list[str]:
@@ -611,7 +561,7 @@ def sort_tables(tables: dict[str, Table]) -> dict[str, Table]:
 
 
 def paths(
-    tables: Iterable[str],
+    tables: Iterable[str] = (),
     figures: Iterable[str] = (),
     pages: Iterable[str] = (),
     html_pages: Iterable[str] = (),
@@ -624,19 +574,6 @@ def paths(
         *(f"{name}.md" for name in pages),
         *(f"pages/{name}.html" for name in (*pages, *html_pages)),
     ]
-
-
-def unique(label: str, by_kind: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the items of all kinds by name; RarefeatError where two have the same."""
-    owners: dict[str, str] = {}
-    for kind, items in by_kind.items():
-        for name in items:
-            if (owner := owners.setdefault(name, kind)) != kind:
-                raise RarefeatError(
-                    f"config: {owner} and {kind} both have a {label} {name}; each needs a name of"
-                    f" its own"
-                )
-    return {name: item for items in by_kind.values() for name, item in items.items()}
 
 
 def read_defaults(kind: StudyKind, *folders: Path) -> dict:
@@ -658,7 +595,7 @@ def merge(raw: dict, *folders: Path) -> dict:
             f"config: {shorten_repr(wrong[0])[1:-1]}: unknown key{suggest(wrong[0], allowed)};"
             f" allowed are {', '.join(allowed)}"
         )
-    size, most_seeds = raw.get("size"), raw.get("most_seeds")
+    size = raw.get("size")
     merged, sizes = {key: raw[key] for key in allowed if key in raw}, set()
     left_out = merged["left_out"] = {}
     for name, kind in of_kinds.items():
@@ -678,8 +615,7 @@ def merge(raw: dict, *folders: Path) -> dict:
             if isinstance(size, str)
             else defaults
         )
-        section = merge_configs(section, changes) if isinstance(changes, dict) else changes
-        merged[name] = limit_seeds(section, most_seeds)
+        merged[name] = merge_configs(section, changes) if isinstance(changes, dict) else changes
     if isinstance(size, str) and size and size not in sizes:
         raise RarefeatError(
             f"config: size: unknown size {shorten_repr(size)}{suggest(size, sizes)}; allowed are"
@@ -773,8 +709,10 @@ def load_merged(results: str, function: str = "", name: str = "") -> Project:
         study = re.split(r"[.]|_(?:grid|summary|trends|trajectories)$", name)[0]
         only = [kind for kind in kinds() if study in (merged.get(kind, {}).get("studies") or {})]
     with contextlib.suppress(RarefeatError):
-        if only and (project := build(merged, merged, *only)).can_make(function, name):
-            return project
+        if only:
+            project = build(merged, merged, *only)
+            if find_stage(function) or project.product_job(function, name):
+                return project
     return build(merged, merged)
 
 

@@ -4,11 +4,11 @@ What should be there is what the config of the last run plans: files are looked 
 that one that was cut, emptied or renamed is found, too.
 """
 
-import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from rarefeat.errors import RarefeatError
 from rarefeat.workflow.files import sealed_files
 from rarefeat.workflow.files.origin import KEY
 from rarefeat.workflow.files.sealed_files import SEAL
-from rarefeat.workflow.project import MERGED, Project, load_merged
+from rarefeat.workflow.project import MERGED, Project, load_merged, paths
 from rarefeat.workflow.run.code_hashes import read_start
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.metadata import read_origin, stale
@@ -28,19 +28,8 @@ INTERMEDIATE = re.compile(r"seeds=\d+-\d+\.(safetensors|parquet)")
 def show(path: str | Path) -> str:
     """Format what made a file: its metadata."""
     if not Path(path).exists():
-        raise RarefeatError(f"{path} does not exist{suggest_files(Path(path))}")
-    origin = read_origin(path)
-    return json.dumps(origin, indent=2, ensure_ascii=False)
-
-
-def suggest_files(path: Path) -> str:
-    """Return which files beside a path, or of `results`, it may mean; empty if none is near."""
-    kinds = ("tables", "figures", "pages")
-    files = [*path.parent.glob("*"), *(f for k in kinds for f in Path("results").glob(f"**/{k}/*"))]
-    files = [file for file in files if file.is_file()]
-    stems = difflib.get_close_matches(path.stem, {file.stem for file in files}, 2, 0.8)
-    names = dict.fromkeys(str(file) for stem in stems for file in files if file.stem == stem)
-    return f"; did you mean {' or '.join([*names][:4])}?" if names else ""
+        raise RarefeatError(f"{path} does not exist")
+    return json.dumps(read_origin(path), indent=2, ensure_ascii=False)
 
 
 class Planned(NamedTuple):
@@ -54,42 +43,25 @@ class Planned(NamedTuple):
 def planned(project: Project) -> Iterator[Planned]:
     """Yield the jobs of a config, but for those that a checkpoint decides."""
     results = Path(project.results)
-
-    def one(paths: list[str], job: Callable[..., Job], *arguments: Any, read: Any = ()) -> Planned:
-        return Planned(
-            [results / path for path in paths],
-            lambda: job(*arguments),
-            [results / path for path in read],
-        )
-
-    def tables(names: Iterable[str]) -> list[str]:
-        return [f"tables/{name}.parquet" for name in names]
-
     for stage in project.stages:
         for name in project.studies_of(stage):
             study = project.studies[name]
             for cell, block, _ in stage.files_of(name, study, next(iter(stage.folders), "")):
                 where = stage.shared_cell(cell).path, block if stage.axes != () else ""
                 read = [
-                    upstream.path(folder, name, cell, block)
+                    results / upstream.path(folder, name, cell, block)
                     for upstream in stage.upstream
                     for folder in upstream.folders
                     if upstream.config_of(study, cell) is not None
                 ]
-                paths = [stage.path(folder, name, cell, block) for folder in stage.folders]
-                yield one(paths, project.stage_job, stage, name, *where, read=read)
-    for name, table in project.tables.items():
-        of_cells = table.files and hasattr(table.cells_of, "cells")
-        read = [*(project.files_of(name) if of_cells else []), *tables(table.tables)]
-        yield one(tables([name]), project.table_job, name, read=read)
-    for name, figure in project.figures.items():
-        paths = [f"figures/{name}.{suffix}" for suffix in ("pdf", "png")]
-        yield one(paths, project.figure_job, name, read=tables(figure.tables))
-    for name, page in project.pages.items():
-        paths = [f"{name}.md", f"pages/{name}.html"]
-        yield one(paths, project.page_job, name, read=tables(page.tables))
-    for name, page in project.html_pages.items():
-        yield one([f"pages/{name}.html"], project.html_page_job, name, read=tables(page.tables))
+                made = [results / stage.path(folder, name, cell, block) for folder in stage.folders]
+                yield Planned(made, partial(project.stage_job, stage, name, *where), read)
+    for name, job_of, made, tables in project.products:
+        table = project.tables[name] if job_of == project.table_job else None
+        of_cells = table and table.files and hasattr(table.cells_of, "cells")
+        files = project.files_of(name) if of_cells else []
+        read = [results / path for path in (*files, *paths(tables))]
+        yield Planned([results / path for path in made], partial(job_of, name), read)
 
 
 def verify(results: str | Path) -> tuple[list[str], list[Path]]:

@@ -2,13 +2,11 @@
 
 import importlib
 from functools import cache
-from pathlib import Path
 
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.run.code_hashes import find_file
-from rarefeat.workflow.study_kind import SHARED_STAGES, Stage, StudyKind
+from rarefeat.workflow.study_kind import SHARED_STAGES, STUDIES, Stage, StudyKind
 
-STUDIES = Path(__file__).parents[1] / "studies"
 FIRST = ("imbalance", "scaling", "augmentation", "long_tail", "theory", "selection", "fate")
 """Kinds that lists begin with; the others follow by name."""
 NO_STUDY = ("experiment", "theorems")

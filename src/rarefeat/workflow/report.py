@@ -24,9 +24,12 @@ STATES = CURRENT, STALE, MISSING = "up to date", "of another config or code", "n
 
 def find_existing_outputs(project: Project) -> tuple[list[str], str, str]:
     """Return the figures and pages that exist, a line on the others, and the first page."""
-    jobs = {f"figures/{name}.png": (project.figure_job, name) for name in project.figures}
-    jobs |= {f"pages/{name}.html": (project.page_job, name) for name in project.pages}
-    jobs |= {f"pages/{name}.html": (project.html_page_job, name) for name in project.html_pages}
+    jobs = {
+        path: (job_of, name)
+        for name, job_of, made, _ in project.products
+        for path in made
+        if path.endswith((".png", ".html"))
+    }
     origins = {path: read_job_metadata(Path(project.results, path)) for path in jobs}
     # Snakemake asks for what a page is made of.
     shown = {f"pages/{name}.html": page.figures for name, page in project.pages.items()}
@@ -39,11 +42,8 @@ def find_existing_outputs(project: Project) -> tuple[list[str], str, str]:
         hint = "for those of `make quick`: make report CONFIGFILE=config/quick.yaml"
         raise RarefeatError(f"{project.results}: no figures or pages to report; {hint}")
     missing = [path for path in project.default if path in jobs and path not in existing]
-    stale = [
-        path
-        for path in existing
-        if origins[path].get("job") != jobs[path][0](jobs[path][1]).identity
-    ]
+    now = {path: job_of(name).identity for path, (job_of, name) in jobs.items() if path in existing}
+    stale = [path for path in existing if origins[path].get("job") != now[path]]
     line = f"{len(existing)} figures and pages in the report"
     for label, paths in {MISSING: missing, STALE: stale}.items():
         if paths:

@@ -174,17 +174,16 @@ class Table:
 
     def job(self, tables: Mapping[str, str]) -> Job:
         """Return the job that writes it."""
-        files = {folder: stage.function for folder, stage in self.files.items()}
-        options = {"runs": self.wrapper, "tables": tables, "files": files}
-        # A job that writes several tables checks each itself.
-        schema = self.schema if self.rule == "tabulate" else ""
         return make_job(
             self.function,
             self.lineage,
             self.sections,
             self.study,
-            table_schema=schema,
-            **options,
+            runs=self.wrapper,
+            # A job that writes several tables checks each itself.
+            table_schema=self.schema if self.rule == "tabulate" else "",
+            tables=tables,
+            files={folder: stage.function for folder, stage in self.files.items()},
         )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from rarefeat.workflow.config.cells import Arms, Cell
 from rarefeat.workflow.config.section import Distinct, Section
-from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.seeds import SeedSettings
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -260,7 +260,7 @@ class ImageProbe(Section):
     )
 
 
-class ImageStudy(Section):
+class ImageStudy(SeedSettings):
     """Pretraining on long-tailed versions of one data set."""
 
     table2: Literal["", "CIFAR10-LT", "CIFAR100-LT", "ImageNet-LT"] = Field(
@@ -269,17 +269,6 @@ class ImageStudy(Section):
     data: ImageData
     rho: Distinct[Annotated[float, Field(ge=1)]] = Field(
         min_length=1, description="images of the largest class over the smallest"
-    )
-    seeds: int = Field(
-        ge=1,
-        description="replicas per cell; each has its own order of the classes, images and weights",
-    )
-    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: SeedsPerBlock = Field(
-        description="replicas of one job, one after the other; or a list, as of other studies"
-    )
-    draws: str = Field(
-        min_length=1, description="name that keys the random draws: the study's own if not given"
     )
     arms: Arms[ImageArm] = Field(
         min_length=1, description="what is compared; a list of values stands for an arm with each"
@@ -321,13 +310,6 @@ class ImageStudy(Section):
             for arm in arms
         ]
 
-    @property
-    def summary_text(self) -> str:
-        """Seeds and grid in words."""
-        ratios = ", ".join(f"{rho:g}" for rho in self.rho)
-        epochs = self.training.epochs
-        return f"{self.seeds} seeds from {self.first_seed}; rho {ratios}; {epochs} epochs"
-
     def network_of(self, cell: Cell) -> Network:
         """The network of a cell."""
         return (
@@ -341,7 +323,3 @@ class ImageStudy(Section):
         few = {"few_shot": self.probe.few_shot}
         trained = {"arm": cell.arms[0], "network": self.network_of(cell)} if cell.arms else {}
         return few | trained
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Seeds of each job by its name."""
-        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)

@@ -68,13 +68,10 @@ Distinct = Annotated[list[Item], AfterValidator(check_distinct)]
 """Values of an axis: each makes a cell, a path and a row of its own."""
 
 
-def without_null(raw: Any) -> Any:
-    """Return what is named without what a later config sets to null."""
-    return {key: raw[key] for key in raw if raw[key] is not None} if isinstance(raw, dict) else raw
-
-
-LeaveOutNull = BeforeValidator(without_null)
-
+LeaveOutNull = BeforeValidator(
+    lambda raw: {k: raw[k] for k in raw if raw[k] is not None} if isinstance(raw, dict) else raw
+)
+"""What is named, without what a later config sets to null."""
 NOTHING = (None, False, 0, "")
 
 

@@ -41,7 +41,8 @@ class Replicas(Section):
     seeds: int = Field(ge=1, description="replicas of every cell")
     first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
     seeds_per_block: SeedsPerBlock = Field(
-        description="replicas of one job; no number depends on it"
+        description="replicas of one job, no number depends on it; or a list: the sizes of the"
+        " first blocks, the last that of all others"
     )
 
     def blocks(self) -> dict[str, list[int]]:

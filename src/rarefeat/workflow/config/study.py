@@ -14,7 +14,7 @@ from rarefeat.workflow.config.cells import Arms, Cell
 from rarefeat.workflow.config.model import Arm, ArmName, Data, Training, Views
 from rarefeat.workflow.config.names import Name
 from rarefeat.workflow.config.section import Distinct, Section, check_distinct
-from rarefeat.workflow.config.seeds import SeedsPerBlock, seed_blocks
+from rarefeat.workflow.config.seeds import SeedSettings
 
 AXES = ("eps_min", "sigma")
 LOST_IN_NOISE = 2.0**24
@@ -46,23 +46,12 @@ def serves_native_step(simulator: str, device: str, data: Data, m: int) -> bool:
     )
 
 
-class Study(Section):
+class Study(SeedSettings):
     """A named chain synthesise -> pretrain -> probe -> aggregate over one grid."""
 
     simulator: Literal["direct", "reduced"] = Field(
         description="every token in R^d1; or the same law at a cost that does not know d1, for"
         " masks by neuron (reduced.md)"
-    )
-    draws: Name = Field(
-        description="name that keys the random draws, the test set among them: the study's own if"
-        " not given"
-    )
-    seeds: int = Field(ge=1, description="replicas per point and arm")
-    first_seed: int = Field(ge=0, description="the seeds are first_seed, first_seed + 1, ...")
-    seeds_per_block: SeedsPerBlock = Field(
-        description="replicas trained as one batched tensor program, one job; a list has the sizes"
-        " of the first blocks,"
-        " and the last is that of all others"
     )
     data: Data = Field(description="the data model and the sizes of its samples")
     training: Training = Field(description="the encoder, the loss and the schedule")
@@ -128,12 +117,11 @@ class Study(Section):
                 " least m more than d + m rounded up to a multiple of 8, and without data.balance:"
                 " reweighted; say kernel: auto"
             )
-        if self.training.K > self.data.N:
-            raise ValueError(
-                f"training.K must not exceed data.N = {self.data.N}, got {self.training.K}"
-            )
-        if self.data.test_pairs < self.training.K:
-            raise ValueError(f"training.K must not exceed data.test_pairs = {self.data.test_pairs}")
+        for name in ("N", "test_pairs"):
+            if (pairs := getattr(self.data, name)) < self.training.K:
+                raise ValueError(
+                    f"training.K must not exceed data.{name} = {pairs}, got {self.training.K}"
+                )
         return self
 
     def cells(self) -> list[Cell]:
@@ -149,22 +137,6 @@ class Study(Section):
             )
             for eps_min, sigma in sorted(names)
         ]
-
-    @property
-    def summary_text(self) -> str:
-        """Seeds and grid in words."""
-        axes = {
-            axis: sorted({value for block in self.grid.values() for value in getattr(block, axis)})
-            for axis in AXES
-        }
-        grid = "; ".join(
-            f"{axis} {', '.join(f'{value:g}' for value in values)}" for axis, values in axes.items()
-        )
-        return f"{self.seeds} seeds from {self.first_seed}; {grid}; {self.training.T} steps"
-
-    def blocks(self) -> dict[str, list[int]]:
-        """Return seed blocks by their name FIRST-LAST."""
-        return seed_blocks(self.first_seed, self.seeds, self.seeds_per_block)
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """Return the settings that a cell has, and not its study."""

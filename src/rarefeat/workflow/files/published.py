@@ -19,13 +19,10 @@ PACKAGE = Path(__file__).parents[2]
 
 
 def git(*arguments: str) -> str:
-    """Run git in the clone of the package; return an empty text if there is none."""
-    try:
-        process = subprocess.run(
-            ["git", *arguments], cwd=PACKAGE, capture_output=True, encoding="utf-8", check=False
-        )
-    except OSError:  # There is no git.
-        return ""
+    """Run git in the clone of the package; return an empty text if it is no clone."""
+    process = subprocess.run(
+        ["git", *arguments], cwd=PACKAGE, capture_output=True, encoding="utf-8", check=False
+    )
     return process.stdout.strip() if process.returncode == 0 else ""
 
 
@@ -60,10 +57,7 @@ class PublishedTables:
             raise RarefeatError(
                 f"{self.folder} has no table {name}; its tables: {', '.join(sorted(self.origins))}"
             )
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise RarefeatError(f"cannot read {path}: {error.strerror}") from error
+        content = path.read_bytes()
         if self.origins[name]["sha256"] != hashlib.sha256(content).hexdigest():
             raise RarefeatError(
                 f"{path} was edited; take it from a run with `make publish`, do not edit it"

@@ -33,20 +33,19 @@ class DamagedFileError(RarefeatError):
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | Path, durable: bool = True) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path; rename it to `path` on success, remove it on any failure.
 
-    A durable file is whole even after a loss of power, which takes the disk some milliseconds. It
-    raises RarefeatError, naming `path`, if the disk is full or the folder cannot be written.
+    The file is whole even after a loss of power, which takes the disk some milliseconds. It raises
+    RarefeatError, naming `path`, if the disk is full or the folder cannot be written.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{MARK}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        if durable:
-            with open(temporary, "rb") as handle:
-                os.fsync(handle.fileno())
+        with open(temporary, "rb") as handle:
+            os.fsync(handle.fileno())
         os.replace(temporary, path)
     except OSError as error:
         raise RarefeatError(f"cannot write {path}: {error.strerror or error}") from error

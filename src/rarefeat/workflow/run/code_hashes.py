@@ -129,20 +129,16 @@ def bound_names(node: ast.stmt) -> set[str]:
         return {node.name}
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return {item.id for target in targets for item in ast.walk(target) if is_name(item)}
+        items = (item for target in targets for item in ast.walk(target))
+        return {item.id for item in items if isinstance(item, ast.Name)}
     if isinstance(node, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
     return set()
 
 
-def is_name(node: ast.AST) -> bool:
-    """Return whether a node is a name."""
-    return isinstance(node, ast.Name)
-
-
 def used_names(node: ast.stmt) -> set[str]:
     """Return the names that a statement of a module reads, without a function's own variables."""
-    names = [item for item in ast.walk(node) if is_name(item)]
+    names = [item for item in ast.walk(node) if isinstance(item, ast.Name)]
     own = {item.arg for item in ast.walk(node) if isinstance(item, ast.arg)}
     if isinstance(node, ast.FunctionDef):
         own |= {item.id for item in names if isinstance(item.ctx, ast.Store)}

@@ -89,7 +89,7 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
     if isinstance(result, dict) and outputs[0].suffix == ".parquet":
         result = tuple(table_named(result, path.stem) for path in outputs)
     contents = result if isinstance(result, tuple) else (result,)
-    if is_figure(result):
+    if outputs[0].suffix in (".pdf", ".png"):
         from rarefeat.figures.save import save
         from rarefeat.figures.style import project_style
 
@@ -107,13 +107,6 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
 def table_named(tables: dict[str, Any], name: str) -> Any:
     """Return the table of a name, of tables by the ends of their names."""
     return tables[max((end for end in tables if name.endswith(end)), key=len)]
-
-
-def is_figure(result: Any) -> bool:
-    """Return whether a result is a figure of matplotlib."""
-    return "matplotlib.figure" in sys.modules and isinstance(
-        result, sys.modules["matplotlib.figure"].Figure
-    )
 
 
 def write(path: Path, content: Any, job: Job, tables: list[Path]) -> None:

@@ -62,11 +62,7 @@ class Job(BaseModel):
         return json.dumps(self.model_dump(exclude_defaults=True))
 
     def config_section(self, name: str, kind: Any) -> Any:
-        """Return a section of the config as a type; RarefeatError where it is missing or wrong."""
-        if name not in self.config:
-            raise RarefeatError(
-                f"job: config.{name}: missing, {self.stage} reads it; run snakemake again"
-            )
+        """Return a section of the config as a type; RarefeatError where it is wrong."""
         try:
             return TypeAdapter(kind).validate_python(self.config[name])
         except ValidationError as error:
@@ -123,16 +119,15 @@ def make_job(
     hashes = module_hashes(*stages) | user_code(values)
     # In the order of names, so that no result depends on the order of keys in a config.
     values = json.loads(json.dumps(values, sort_keys=True))
-    axes = cell.values if cell else {}
-    reads = {"tables": dict(tables or {}), "files": dict(files or {})}
     return Job(
         stage=stage,
         runs=runs,
         study=study,
-        cell=axes,
+        cell=cell.values if cell else {},
         seeds=seeds,
         table_schema=table_schema,
         config=values,
         code=hashes,
-        **reads,
+        tables=dict(tables or {}),
+        files=dict(files or {}),
     )

@@ -88,21 +88,16 @@ def mount_namespace() -> str:
 
 def find_server(words: list[str]) -> str:
     """Return the name of the server's socket, of the group or of the results above the output."""
-    name = os.environ.get(VARIABLE) or find_server_of_results(words)
-    if mount_namespace() not in name:
-        raise OSError("the server is outside of this container")
-    return name
-
-
-def find_server_of_results(words: list[str]) -> str:
-    """Return the name of the server's socket of the folder of results above the output."""
+    name = os.environ.get(VARIABLE, "")
     folder = os.path.abspath(words[words.index("--output") + 1]) if "--output" in words else "/"
-    while (parent := os.path.dirname(folder)) != folder:
+    while not name and (parent := os.path.dirname(folder)) != folder:
         folder = parent
         if os.path.exists(path := os.path.join(folder, SERVER)):
             with open(path) as file:
-                return file.read()
-    raise OSError("no run has a server here")
+                name = file.read()
+    if mount_namespace() not in name:
+        raise OSError("no server is here, or it is outside of this container")
+    return name
 
 
 def end_with(connection: socket.socket) -> None:

@@ -176,12 +176,6 @@ def write_page(path: str | Path, text: str, job: Job) -> None:
     write_file(path, f"{text}\n<!-- {KEY} {comment} -->\n", sealed=True)
 
 
-def page_text(path: str | Path) -> str:
-    """Read a page without its origin; RarefeatError if it is damaged or was edited."""
-    verify(path)
-    return Path(path).read_text(encoding="utf-8").rpartition(f"\n<!-- {KEY} ")[0]
-
-
 def read_origin(path: str | Path) -> dict[str, Any]:
     """Read the metadata of a sealed file; RarefeatError if it is damaged or was edited."""
     path = Path(path)
