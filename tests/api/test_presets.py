@@ -22,10 +22,8 @@ def test_preset_trains_as_the_study_does():
     ("name", "keys", "line"),
     [
         ("imbalanse", {}, "preset: name: 'imbalanse' is no preset (did you mean 'imbalance'"),
-        ("digits", {}, "'digits' is no study of the contrastive encoder"),
         ("imbalance", {"alpha": 0.1}, "preset: arms.0: alpha must be above 0 for"),
         ("imbalance", {"T": -1}, "preset: T: Input should be greater than or equal to 0"),
-        (3, {}, "preset: name: must be a text"),
     ],
 )
 def test_preset_refuses_in_one_line(name, keys, line):

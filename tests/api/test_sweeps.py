@@ -214,6 +214,7 @@ def test_seeds_are_by_default_those_of_the_workflow():
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
+        ({"history": True}, "history: has no effect"),
         ({"seed": {1, "2"}}, "sweep: seed: must be a whole number, got '2'"),
         ({"seed": []}, "sweep: seed: must be a value or several, got none"),
         ({"arm": {"alpha": 0.3}}, "sweep: arm: must be a name, a function, or a mapping as"),
@@ -221,7 +222,6 @@ def test_seeds_are_by_default_those_of_the_workflow():
         ({"seed": [1, np.int64(1)]}, "sweep: seed: values must be distinct, got [1, 1]"),
         ({"lambda_": [0.05, 0.050000001]}, "sweep: lambda_: values must be distinct, to six digit"),
         ({"T": [[1], [2, 3]]}, "sweep: T: Input should be a valid integer, got [1]"),
-        ({"cache": 5}, "sweep: cache: must be a text or a path, got 5"),
     ],
 )
 def test_sweep_refuses_in_one_line(keys, line):

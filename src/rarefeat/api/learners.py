@@ -155,7 +155,7 @@ class Learners:
         `torch.export.save(torch.export.export(module, (tokens,)), "encoder.pt2")` writes it for
         programs that have torch alone.
         """
-        if seed not in self.seeds:
+        if check_int("seed", seed) not in self.seeds:
             raise RarefeatError(f"seed: must be one of {self.seeds}, got {seed!r}")
         module = self._build(self.seeds.index(seed))
         self._check(module, [seed])

@@ -269,6 +269,8 @@ def sweep(
     >>> runs.summary().query(query)["n"].item()
     3
     """
+    if changes.get("history"):
+        raise RarefeatError("history: has no effect: a sweep keeps none, `train` does")
     points = {"eps_min": to_list(eps_min), "sigma": to_list(sigma)}
     arms, seeds = to_list(arm), check_seeds(seed)
     arm_axes = {key: to_list(changes[key]) for key in SECTIONS["arm"] if key in changes}
