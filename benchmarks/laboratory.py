@@ -41,8 +41,8 @@ def by_hand(data, training, sigma: float) -> None:
 def by_laboratory(data, training, sigma: float, replicas: int) -> None:
     """Train replicas by autograd of the laboratory."""
     learner = Learner(optimiser_options={"momentum": 0.0})
-    seeds, arm = list(range(replicas)), Arm(arm="dense")
-    train_learners(NAMESPACE, learner, data, training, arm, sigma, EPS_MIN, seeds)
+    source = DataLawSource(NAMESPACE, learner, data, training, sigma, list(range(replicas)))
+    train_learners(source, Arm(arm="dense"), EPS_MIN)
 
 
 def seconds(function, *arguments) -> float:

@@ -320,7 +320,7 @@ def claim_inputs(section: LearnerStudies) -> ClaimInputs | None:
 # A plain `snakemake` makes it once its full run has been made.
 KIND = StudyKind(
     "learners",
-    "Which learners miss a rare feature?",
+    "Which learners learn a rare feature",
     LearnerStudies,
     build_outputs,
     stages=(CHOOSE_RATE, LEARN),
