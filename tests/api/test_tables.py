@@ -13,10 +13,7 @@ from rarefeat.workflow.run.metadata import build_origin, write_product
     [
         ({"results": None, "name": "paper_grid"}, "read_table: results: must be a text or a path"),
         ({"name": None}, "read_table: name: must be a text, got None"),
-        (
-            {"results": "docs", "name": "fate_shars"},
-            "docs/tables has no table fate_shars; its tables: ",
-        ),
+        ({"results": "docs", "name": "fate_shars"}, "docs/tables has no table fate_shars; its"),
         ({"name": "longtail_sumary"}, "is the name of no table (did you mean 'longtail_summary'"),
     ],
 )

@@ -132,6 +132,8 @@ def test_mask_rule_refuses_result_in_one_line(register, rule, line):
 def test_bias_rule_refuses_result_in_one_line(register):
     checked = register(lambda context: context.norms.double(), check_bias)
     assert "must return float32 (S, m) = (3, 6), got torch.f" in refusal(checked, bias_context())
+    undefined = register(lambda context: context.bias + float("nan"), check_bias)
+    assert "must return no NaN" in refusal(undefined, bias_context())
 
 
 def test_single_weights_are_for_the_direct_simulator(register):
