@@ -73,7 +73,6 @@ def template_environment(
     - `declared`: declarations of all claims by id;
     - `claims(*papers)`: primary rows of the claims of some papers, or of all, judged as of today;
     - `rests_on(claim, verdict)`: nothing, or an error where the claim's verdict is another one;
-    - `published(name)`: whether there is a table;
     - `drawn(name)`: suffix of a figure in docs, empty if there is none;
     - `other_kinds`: kinds of study without a template, by name;
     - `about_claims`, `table_2`: how verdicts are read, and the paper's Table 2.
@@ -118,7 +117,6 @@ def template_environment(
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
         "table": tables.__getitem__,
-        "published": tables.__contains__,
         "origins": tables.origins,
         "config": project.sections,
         "declared": all_claims(project),
