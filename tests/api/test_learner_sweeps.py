@@ -115,5 +115,6 @@ def test_interval_of_a_critical_frequency_includes_the_grid(
         assert ends[0] <= row["frequency"] <= ends[1]
         assert row["n"] == 6
         assert (row["kept"], row["kept_low"]) == pytest.approx((0.1 / 0.7, 0.1 / 0.7))
-    assert "1 learners, 6 frequencies, 6 seeds: about 0.0 minutes" in capsys.readouterr().err
+    assert "1 learners, 6 frequencies, 6 seeds: about" in capsys.readouterr().err
     assert "measure: must be readout or" in refusal(rarefeat.critical_frequency, measure="r2")
+    assert "eps_min: must have a" in refusal(rarefeat.critical_frequency, [0])

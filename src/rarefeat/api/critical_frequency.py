@@ -78,6 +78,8 @@ def critical_frequency(
         raise RarefeatError(f"measure: must be readout or cosine, got {shorten_repr(measure)}")
     column = MEASURES[measure]
     grid = sorted({0.0, *(check_number("eps_min", value) for value in to_list(eps_min))})
+    if grid == [0.0]:
+        raise RarefeatError("eps_min: must have a frequency above 0")
     plans, names = plan_sweep(grid, check_number("sigma", sigma), seed, None, None, keys)
     seconds = estimate_seconds(plan for _, plan in plans)
     what = f"{len(plans)} learners, {len(grid)} frequencies, {len(plans[0][1].seeds)} seeds"

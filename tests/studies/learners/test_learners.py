@@ -11,6 +11,7 @@ from rarefeat.studies.learners.lockout import (
     KEEPS,
     frequencies,
     half_frequency,
+    is_learned,
     locate_frequency,
     measure_claims,
     outcomes,
@@ -58,19 +59,18 @@ def test_half_frequency_interpolates_and_is_censored():
 
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.7])
 def test_learned_is_what_lies_beyond_a_run_without_the_feature(kept):
-    """What is kept of random weights is nothing learned, however well it is read."""
     table = outcomes(planted("a", [0.5] * 6, kept=kept), n_rare=1)
     by_frequency = table.groupby("eps_min")["learned"].mean()
     assert by_frequency.tolist() == [0, 0, 1, 1, 1]
     assert table["r2_never"].eq(kept).all()
-    assert table["r2_untrained"].eq(0.6).all()
+    hardly_trained = (pd.Series([r2]) for r2 in (0.71, 0.70, 0.69))
+    assert is_learned(*hardly_trained).tolist() == [0]
     without = outcomes(planted("a", [0.5] * 6)[lambda rows: rows["eps_min"] > 0], n_rare=1)
     assert without["learned"].isna().all()
 
 
 def test_broken_replicas_have_learned_nothing():
     table = outcomes(planted("a", [0.5] * 6), n_rare=1)
-    assert table["r2_frequent"].eq(0.8).all()
     broken = planted("a", [0.5] * 6)
     broken.loc[broken["seed"] == 0, ["r2", "cosine"]] = np.nan
     broken.loc[broken["seed"] == 1, "diverged"] = 1.0

@@ -58,7 +58,8 @@ def is_learned(rare: pd.Series, never: pd.Series, frequent: pd.Series) -> pd.Ser
     That is R^2 of the rare features, and `frequent` that of the frequent ones.
     """
     beyond, reach = rare - never, frequent - never
-    learned = (beyond >= HALF_WAY * reach) & (beyond > 0)
+    # Where a training reads the frequent features no better, there is nothing to learn.
+    learned = (beyond >= HALF_WAY * reach) & (beyond > 0) & (reach > 0)
     return learned.astype(float).where(beyond.notna() & reach.notna())
 
 
