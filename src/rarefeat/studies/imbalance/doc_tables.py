@@ -34,6 +34,8 @@ TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", 
 STUDIES = ("paper", "neighbour", "without_bias")
 ATTENTION = ("fixed", "trained", "trained_without_decay", "decayed")
 """Studies of config/attention.yaml, without their prefix."""
+PUSHES = {"push": "gate_push", "twice_the_push": "gate_push_2"}
+"""Studies of kind `fate` of config/gate.yaml, which the figure does not show."""
 HEAT_RANGES = {"largest_squared_cosine": (0, 1), "aligned_neurons": (0, math.inf)}
 EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
@@ -99,13 +101,16 @@ def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows).assign(sigma=sigma).reset_index(drop=True)
 
 
-def compare_changes(*grids: pd.DataFrame) -> pd.DataFrame:
-    """Compare each study of GATE, and Algorithm 1, with the run as trained at the same seeds.
+def compare_changes(*tables: pd.DataFrame) -> pd.DataFrame:
+    """Compare each study of GATE, Algorithm 1 and each push with the run as trained, by seed.
 
     `gained` and `lost` count the seeds that learn the feature in one of the two alone, `p_value` is
     of McNemar's exact test, and `others` the mean cosine of the other features.
     """
-    ways = dict(zip(GATE, grids, strict=True))
+    ways = dict(zip((*GATE, *PUSHES), tables, strict=False))
+    for way in ways.keys() & PUSHES.keys():
+        names = {"cosine": "max_alignment", "others": "majority_alignment"}
+        ways[way] = ways[way].rename(columns=names).assign(arm="dense")
     trained = ways["as_trained"]
     pruned = trained[trained["arm"] == "pruned_neuron"].assign(arm="dense")
     runs = pd.concat(
@@ -302,7 +307,10 @@ TABLES = {
     "learned_by_step": (tuple(f"{study}_trajectories" for study in EXPLORED), count_learned),
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
-    "gate": (tuple(f"{name}.gate_grid" for name in GATE), compare_changes),
+    "gate": (
+        (*(f"{name}.gate_grid" for name in GATE), *(f"{study}_fate" for study in PUSHES.values())),
+        compare_changes,
+    ),
     "trained_attention": (tuple(f"attention_{way}_grid" for way in ATTENTION), compare_attention),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
     "printed_trends": (
