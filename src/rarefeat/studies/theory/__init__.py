@@ -241,6 +241,10 @@ TABLES = {
         ("algorithm_1_trajectories",),
         lambda table: KIND.load("pruning_claims").compare_masks(table),
     ),
+    "theorem_regime": (
+        ("theorem_71_milestones", "theorem_100_milestones"),
+        lambda *tables: KIND.load("history").means_by_scale((0.71, 1.0), tables),
+    ),
 }
 MAPS = {
     "claims_map_phase": (
