@@ -5,7 +5,8 @@ The page shows what was measured, by what was set; it needs no network.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,6 @@ TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", 
 STUDIES = ("paper", "neighbour", "without_bias")
 ATTENTION = ("fixed", "trained", "trained_without_decay", "decayed")
 """Studies of config/attention.yaml, without their prefix."""
-PUSHES = {"push": "gate_push", "twice_the_push": "gate_push_2"}
-"""Studies of kind `fate` of config/gate.yaml, which the figure does not show."""
 HEAT_RANGES = {"largest_squared_cosine": (0, 1), "aligned_neurons": (0, math.inf)}
 EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
@@ -101,17 +100,19 @@ def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows).assign(sigma=sigma).reset_index(drop=True)
 
 
-def compare_changes(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Compare each study of GATE, Algorithm 1 and each push with the run as trained, by seed.
+def compare_changes(*tables: pd.DataFrame, names: Sequence[str] = tuple(GATE)) -> pd.DataFrame:
+    """Compare each study, and Algorithm 1, with the first study at the same seeds.
 
     `gained` and `lost` count the seeds that learn the feature in one of the two alone, `p_value` is
     of McNemar's exact test, and `others` the mean cosine of the other features.
     """
-    ways = dict(zip((*GATE, *PUSHES), tables, strict=False))
-    for way in ways.keys() & PUSHES.keys():
-        names = {"cosine": "max_alignment", "others": "majority_alignment"}
-        ways[way] = ways[way].rename(columns=names).assign(arm="dense")
-    trained = ways["as_trained"]
+    # A table of kind `fate` has other names, and no arms.
+    columns = {"cosine": "max_alignment", "others": "majority_alignment"}
+    ways = {
+        name: table if "arm" in table else table.rename(columns=columns).assign(arm="dense")
+        for name, table in zip(names, tables, strict=True)
+    }
+    trained = ways[names[0]]
     pruned = trained[trained["arm"] == "pruned_neuron"].assign(arm="dense")
     runs = pd.concat(
         table[table["arm"] == "dense"].assign(way=way)
@@ -121,7 +122,7 @@ def compare_changes(*tables: pd.DataFrame) -> pd.DataFrame:
     wide = runs.pivot(index=["eps_min", "seed"], columns="way", values="learned")
     rows = []
     for (way, eps_min), group in runs.groupby(["way", "eps_min"], sort=False):
-        here, before = (wide.loc[eps_min, name] for name in (way, "as_trained"))
+        here, before = (wide.loc[eps_min, name] for name in (way, names[0]))
         gained, lost = int((here & ~before).sum()), int((before & ~here).sum())
         p_value = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
         ends = fraction_interval(here.to_numpy(dtype=float))
@@ -132,6 +133,12 @@ def compare_changes(*tables: pd.DataFrame) -> pd.DataFrame:
         columns=["way", "eps_min", "mean", "ci_low", "ci_high", "learned", "n", "gained", "lost",
                  "p_value", "others"],
     )  # fmt: skip
+
+
+def changes(studies: Sequence[str], pushes: Sequence[str]) -> tuple[tuple[str, ...], Callable]:
+    """Return what compares studies of two kinds, of this one and of `fate`, with the first."""
+    sources = (*(f"{name}.gate_grid" for name in studies), *(f"{name}_fate" for name in pushes))
+    return sources, partial(compare_changes, names=(*studies, *pushes))
 
 
 def compare_attention(*grids: pd.DataFrame) -> pd.DataFrame:
@@ -307,9 +314,10 @@ TABLES = {
     "learned_by_step": (tuple(f"{study}_trajectories" for study in EXPLORED), count_learned),
     "paper_fates": (("paper_grid",), fates),
     "heatmap": (("alignment_heatmap",), heatmap),
-    "gate": (
-        (*(f"{name}.gate_grid" for name in GATE), *(f"{study}_fate" for study in PUSHES.values())),
-        compare_changes,
+    "gate": changes(tuple(GATE), ("gate_push", "gate_push_2")),
+    "gate_printed": changes(
+        ("as_printed", "printed_later", "printed_oversampled"),
+        ("printed_push", "printed_push_2", "printed_push_4"),
     ),
     "trained_attention": (tuple(f"attention_{way}_grid" for way in ATTENTION), compare_attention),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),

@@ -262,9 +262,20 @@ def late_learners(*readouts: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=[*point, *counted, "reuse", "reuse_ci_low", "reuse_ci_high"])
 
 
+def merge_settings(**tables: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the tables of several settings, named in a first column."""
+    import pandas as pd
+
+    return pd.concat(tables, names=["setting"]).reset_index("setting").reset_index(drop=True)
+
+
 TABLES = {
     "learner_frequencies": (("which_learners_frequencies",), lambda table: table),
     "learner_shares": (("which_learners_learners",), lambda table: table),
+    "learners_elsewhere": (
+        ("printed_learners_frequencies", "equal_rates_frequencies"),
+        lambda printed, equal: merge_settings(printed=printed, equal_rates=equal),
+    ),
     "late_learners": (
         ("late_learners_readouts", "late_optimisers_readouts", "late_two_rare_readouts"),
         late_learners,
