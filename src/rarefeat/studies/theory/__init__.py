@@ -21,6 +21,7 @@ from rarefeat.studies.experiment import (
     TableColumns,
     column,
     meanings,
+    means_of,
     text,
 )
 from rarefeat.workflow.config.names import Name, merge_unique, suggest
@@ -241,10 +242,10 @@ TABLES = {
         ("algorithm_1_trajectories",),
         lambda table: KIND.load("pruning_claims").compare_masks(table),
     ),
-    "theorem_regime": (
-        ("theorem_71_milestones", "theorem_100_milestones"),
-        lambda *tables: KIND.load("history").means_by_scale((0.71, 1.0), tables),
-    ),
+    **{
+        study: ((f"{study}_milestones",), lambda table: means_of(table, ["eps_min", "metric"]))
+        for study in ("theorem_71", "theorem_100")
+    },
 }
 MAPS = {
     "claims_map_phase": (

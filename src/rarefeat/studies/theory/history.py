@@ -5,7 +5,7 @@ at half and at double each hyper-parameter, too. The overlap of the smallest neu
 the minority feature is what magnitude pruning takes for granted; no pruning ratio costs a training.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 import torch
@@ -18,7 +18,6 @@ from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.thresholds import ALIGNED_COSINE
 from rarefeat.stages.milestones import milestones
 from rarefeat.statistics import fraction_interval, sign_test, student_interval
-from rarefeat.studies.experiment import means_of
 from rarefeat.studies.theory import HALF_AND_DOUBLE, Theory
 from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.run.job_inputs import JobInputs
@@ -96,10 +95,3 @@ def find_learners(milestones: pd.DataFrame) -> dict[float, pd.Series]:
         eps_min: replicas.set_index("seed")["value"].dropna()
         for eps_min, replicas in learned.groupby("eps_min")
     }
-
-
-def means_by_scale(scales: Sequence[float], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return means of the milestones, of the replicas that have each, by scale and frequency."""
-    named = [table.assign(share=scale) for scale, table in zip(scales, tables, strict=True)]
-    rows = pd.concat(named).dropna(subset="value")
-    return means_of(rows, ["share", "eps_min", "metric"])
