@@ -228,7 +228,7 @@ def format_type(schema: dict) -> str:
     if schema["type"] == "array":
         return f"list, each {format_type(schema['items'])}"
     if schema["type"] == "object":
-        return "mapping from names to sections"
+        return f"mapping from names to {'sections' if '$ref' in str(schema) else 'values'}"
     signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
     bounds = " and ".join(f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema)
     return f"{schema['type']} {bounds}".strip()

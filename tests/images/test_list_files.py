@@ -74,7 +74,7 @@ def test_odd_names_are_read_back(tmp_path):
     ("numbers", "named"),
     [
         ({"train/a": 2, "train/b": 2, "Validation/a": 2}, "Validation, train"),
-        ({"first/a": 2, "first/b": 2, "second/a": 2, "second/b": 2}, "first, second"),
+        ({"first/a": 2, "first/b": 2, "second/x/a": 2, "second/x/b": 2}, "first, second"),
         ({"a/train": 2, "a/test": 2, "b/train": 2, "b/test": 2}, "a, b"),
         ({"train": 2, "TEST": 2}, "TEST, train"),
         ({"train/a": 2, "Train/a": 2, "test/a": 2}, "Train, test, train"),

@@ -77,7 +77,7 @@ def test_damaged_file_is_listed(results, path, damage):
         (ENCODERS, "encoders/s/eps_min=0.5/sigma=0.2/seeds=1-2.safetensors", PATHS[0]),
         (ENCODERS, "encoders/s/eps_min=0.5/seeds=1-2.safetensors", PATHS[0]),
         (PROBES, "probes/t/eps_min=0.5/sigma=0.1/seeds=1-2.parquet", PATHS[0]),
-        (PROBES, "probes/s/eps_min=0.5/sigma=0.1/seeds=3-4.parquet", PATHS[0]),
+        (PROBES, "probes/s/eps_min=0.5/sigma=0.1/seeds=1-2 (1).parquet", PATHS[0]),
     ],
 )
 def test_misplaced_file_is_listed(results, path, place, name):

@@ -69,7 +69,7 @@ def find_parts(folder: Path, images: list[Path]) -> dict[str, str]:
     """Return the subfolders train and test; none for classes, RarefeatError if either is meant."""
     below: dict[str, set[str]] = {}
     for first, *inner in filter(None, (path.relative_to(folder).parts[:-1] for path in images)):
-        below.setdefault(first, set()).update(inner[:1])
+        below.setdefault(first, set()).update(inner)
     parts = {name: part for name in below if (part := part_of(name))}
     nested = [part for name, part in parts.items() if below[name]]
     if nested.count("train") == nested.count("test") == 1:

@@ -6,6 +6,7 @@ which has changed: `before: 'training.eta=0.1' now: 'training.eta=0.2'`.
 """
 
 import functools
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,12 @@ def as_workflow_error(function: Callable, *arguments: Any, **options: Any) -> An
         raise WorkflowError(str(error)) from None
 
 
+def signed(function: Callable) -> Callable:
+    """Return a function with its signature, which Snakemake else finds out anew for each job."""
+    function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return function
+
+
 def cell_of(wildcards: Any) -> str:
     """Return the path of the cell of a job; empty where a study has one."""
     axes = {name: value for name, value in wildcards.items() if name not in ("study", "seeds")}
@@ -48,6 +55,7 @@ def stage_params(project: Project, function: str, *names: str) -> list[Any]:
     check = functools.cache(functools.partial(as_workflow_error, project.check_inputs))
     own = {key: [text for text in found if text not in shared] for key, found in texts.items()}
 
+    @signed
     def own_texts(wildcards: Any) -> str:
         cell, seeds = cell_of(wildcards), wildcards.get("seeds", "")
         if (wildcards.study, cell) not in own:

@@ -21,9 +21,6 @@ from rarefeat.workflow.run.code_hashes import read_start
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.metadata import read_origin, stale
 
-INTERMEDIATE = re.compile(r"seeds=\d+-\d+\.(safetensors|parquet)")
-"""Name of a file of one cell and block; a checkpoint of an unfinished training has a longer one."""
-
 
 def show(path: str | Path) -> str:
     """Format what made a file: its metadata."""
@@ -126,10 +123,9 @@ def other_name(path: Path, origin: dict[str, Any]) -> str:
     """Return what a file is if its path says something else; empty if it does not."""
     if "name" in origin:
         return "" if origin["name"] == path.stem else origin["name"]
-    if not INTERMEDIATE.fullmatch(path.name):
-        return ""
     cell = [f"{axis}={value}" for axis, value in origin.get("cell", {}).items()]
-    names = [str(origin.get("study")), *sorted(cell), f"seeds={origin.get('seeds')}"]
+    seeds = [f"seeds={origin['seeds']}"] if "seeds" in origin else []
+    names = [*filter(None, [origin.get("study")]), *cell, *seeds]
     # Axes may stand in any order.
-    study, *axes, seeds = path.with_suffix("").parts[-len(names) :]
-    return "" if [study, *sorted(axes), seeds] == names else "/".join(names)
+    told = path.with_suffix("").parts[-len(names) :]
+    return "" if not names or sorted(told) == sorted(names) else "/".join(names)

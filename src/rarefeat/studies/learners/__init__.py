@@ -38,7 +38,7 @@ QUESTION = "Do other losses, encoders and optimisers learn the rare feature that
 DataLaw, Encoder, Loss, Optimiser = (
     one_of(tuple(BUILT_IN[kind])) for kind in ("data_law", "encoder", "loss", "optimiser")
 )
-Options = dict[str, bool | int | float | str]
+Options = dict[str, Any]
 
 
 class LearnerChoice(Section):

@@ -145,8 +145,8 @@ def used_names(node: ast.stmt) -> set[str]:
     return {item.id for item in names} - own
 
 
-def reach(statements: list[ast.stmt], functions: Iterable[str]) -> Iterator[list[ast.stmt]]:
-    """Yield what each function of a module reaches by name, with statements that bind no name."""
+def reach(statements: list[ast.stmt], functions: Iterable[str]) -> Iterator[list[int]]:
+    """Yield the numbers of what each function reaches by name, and of what binds no name."""
     by_name: dict[str, list[int]] = {}
     for number, node in enumerate(statements):
         for name in bound_names(node):
@@ -158,15 +158,7 @@ def reach(statements: list[ast.stmt], functions: Iterable[str]) -> Iterator[list
         for number in queue:
             found = (other for name in uses[number] for other in by_name.get(name, ()))
             queue += [other for other in dict.fromkeys(found) if other not in queue]
-        yield [statements[number] for number in sorted(queue)]
-
-
-def hash_part(nodes: list[ast.stmt]) -> list:
-    """Return the hash of some statements of a module, and the modules that they import."""
-    plain = [node for node in nodes if not isinstance(node, ast.Import | ast.ImportFrom)]
-    modules = imports(nodes)
-    text = repr(describe(plain)).encode()
-    return [hash_texts(text)[:12], sorted(set().union(*modules.values()))]
+        yield sorted(queue)
 
 
 def read_module(module: str) -> list:
@@ -187,9 +179,18 @@ def parse_module(path: Path) -> tuple[str, list[str], dict[str, list]]:
         raise RarefeatError(f"{path}, line {error.lineno}: {error.msg}") from error
     statements = [node for node in body if not sets_no_number(node)]
     names = [node.name for node in statements if isinstance(node, ast.FunctionDef)]
-    parts = map(hash_part, reach(statements, names))
-    functions = dict(zip(names, parts, strict=True))
-    return *hash_part(statements), functions
+    modules = [set().union(*imports([node]).values()) for node in statements]
+    texts = [
+        "" if isinstance(node, ast.Import | ast.ImportFrom) else repr(describe(node))
+        for node in statements
+    ]
+
+    def part(numbers: Iterable[int]) -> list:
+        text = f"[{', '.join(texts[i] for i in numbers if texts[i])}]"
+        return [hash_texts(text.encode())[:12], sorted(set().union(*(modules[i] for i in numbers)))]
+
+    parts = map(part, reach(statements, names))
+    return *part(range(len(statements))), dict(zip(names, parts, strict=True))
 
 
 @functools.cache
