@@ -36,6 +36,8 @@ FORMULA = re.compile(
 
 FRAGMENT = re.compile(r'<p><a href="[^"]*?(\w+\.html)">The table[^<]*</a></p>')
 """A link that stands alone: what it leads to takes its place."""
+TABLE = re.compile(r'<div id="claim-filter">.*</table>', re.DOTALL)
+"""The part of its page that is taken."""
 ANCHOR = re.compile(r'<tr id="([^"]*)"')
 CARD = "assets/card.png"
 """Picture of the card for sharing."""
@@ -160,7 +162,7 @@ def on_page_content(html: str, page, **_) -> str:
     here = (DOCS / page.file.src_uri).parent
 
     def included(found: re.Match) -> str:
-        text = (here / found[1]).read_text(encoding="utf-8")
+        text = TABLE.search((here / found[1]).read_text(encoding="utf-8"))[0]
         page.present_anchor_ids = (page.present_anchor_ids or set()) | set(ANCHOR.findall(text))
         return text
 
