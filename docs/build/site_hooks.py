@@ -12,6 +12,7 @@ from mkdocs.utils import get_relative_url
 
 from rarefeat.figures.style import project_style
 from rarefeat.studies.imbalance.figures import gate
+from rarefeat.training.native_cache import compile_once
 from rarefeat.workflow.files.published import PublishedTables
 
 DOCS = Path(__file__).parents[1]
@@ -41,6 +42,8 @@ TABLE = re.compile(r'<div id="claim-filter">.*</table>', re.DOTALL)
 ANCHOR = re.compile(r'<tr id="([^"]*)"')
 CARD = "assets/card.png"
 """Picture of the card for sharing."""
+BOOSTS = {"index.md": 0.5, "reference/": 0.2, "reference/core.md": 0.001}
+"""Weights of pages in a search, by the start of their path."""
 BUILT = "built_gallery"
 """The pages that mkdocs-gallery writes, with HTML."""
 
@@ -91,6 +94,12 @@ def walked(entry: object) -> object:
     return entry
 
 
+def on_startup(**_) -> None:
+    """Compile the native step, which would say where, before the gallery runs."""
+    with compile_once():
+        import rarefeat.training.native_step  # noqa: F401
+
+
 def on_config(config, **_):
     """The menu of what is there, Markdown without HTML, in docstrings too, and the foot."""
     config.nav = walked(config.nav)
@@ -102,10 +111,12 @@ def on_config(config, **_):
 def on_page_markdown(markdown: str, page, **_) -> str:
     """The page without links that lead out of docs/, and without its comment.
 
-    Search finds an answer before the reference, which has the same words more often.
+    Search finds an answer before the reference, which has the same words more often, and before the
+    home page, whose name begins as "rare" does.
     """
-    if page.file.src_uri.startswith("reference/"):
-        page.meta["search"] = {"boost": 0.2}
+    for start, boost in BOOSTS.items():
+        if page.file.src_uri.startswith(start):
+            page.meta["search"] = {"boost": boost}
     here, NoHtml.page = (DOCS / page.file.src_uri).parent, page.file.src_uri
 
     def inside(found: re.Match) -> str:
