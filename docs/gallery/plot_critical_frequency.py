@@ -25,7 +25,9 @@ runs = rarefeat.sweep(eps_min=[0.3, 0.4, 0.5, 0.6, 0.7], seed=range(8), progress
 is_learned = runs.table["max_alignment"] >= 0.5
 fraction = is_learned.groupby(runs.table["eps_min"]).mean()
 ax = fraction.plot(
-    marker="o", xlabel="relative frequency of the rare feature", ylabel="share of seeds that learn it"
+    marker="o",
+    xlabel="relative frequency of the rare feature",
+    ylabel="share of seeds that learn it",
 )
 ax.axvline(predicted.eps_min, color="k", ls="--")
 ax.axvspan(predicted.low, predicted.high, color="k", alpha=0.1)
