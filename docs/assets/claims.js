@@ -18,7 +18,7 @@ if (form) {
         !wanted.every((word) => text.includes(word));
       shown += !row.hidden;
     }
-    form.querySelector("output").textContent = `${shown} of ${rows.length} claims`;
+    form.querySelector("output").textContent = `${shown} of ${rows.length} rows`;
     const query = new URLSearchParams();
     for (const [name, field] of [["words", words], ["paper", paper], ["verdict", verdict]])
       if (field.value) query.set(name, field.value);

@@ -103,6 +103,7 @@ def template_environment(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
     functions = (
         select_rows,
         single_row,

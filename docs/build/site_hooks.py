@@ -40,6 +40,8 @@ FRAGMENT = re.compile(r'<p><a href="[^"]*?(\w+\.html)">The table[^<]*</a></p>')
 TABLE = re.compile(r'<div id="claim-filter">.*</table>', re.DOTALL)
 """The part of its page that is taken."""
 ANCHOR = re.compile(r'<tr id="([^"]*)"')
+CITE = "how to cite"
+"""Words of the foot, and the heading of the home page that they lead to."""
 CARD = "assets/card.png"
 """Picture of the card for sharing."""
 BOOSTS = {"index.md": 0.5, "reference/": 0.2, "reference/core.md": 1e-6}
@@ -103,7 +105,7 @@ def on_startup(**_) -> None:
 def on_config(config, **_):
     """The menu of what is there, Markdown without HTML, in docstrings too, and the foot."""
     config.nav = walked(config.nav)
-    config.copyright = f"rarefeat {version('rarefeat')}, MIT licence; to cite it, see the home page"
+    config.copyright = f"rarefeat {version('rarefeat')}, MIT licence; {CITE}"
     config.markdown_extensions.append(NoHtml())
     return config
 
@@ -185,7 +187,7 @@ def on_page_content(html: str, page, **_) -> str:
 
 
 def on_post_page(output: str, page, config, **_) -> str:
-    """The page with the tags of a card for sharing, whose picture `on_post_build` draws."""
+    """The page with a link in its foot, and the tags of a card, whose picture is drawn below."""
     relative = get_relative_url(CARD, page.url)
     tags = {
         "og:title": page.title,
@@ -196,6 +198,8 @@ def on_post_page(output: str, page, config, **_) -> str:
     lines = (
         f'<meta property="{name}" content="{html.escape(text)}">' for name, text in tags.items()
     )
+    home = get_relative_url("", page.url)
+    output = output.replace(CITE, f'<a href="{home}#{CITE.replace(" ", "-")}">{CITE}</a>', 1)
     return output.replace("</head>", "".join(lines) + "</head>", 1)
 
 
