@@ -44,6 +44,7 @@ if (form) {
       heading.ariaSort = turn > 0 ? "ascending" : "descending";
       const compare = (a, b) => {
         const [x, y] = [value(a, i), value(b, i)], by = parseFloat(x) - parseFloat(y);
+        if ((x === "") !== (y === "")) return x === "" ? 1 : -1;  // What has no number comes last.
         return turn * (by || String(x).localeCompare(String(y)));
       };
       body.append(...[...rows].sort(compare));
