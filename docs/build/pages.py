@@ -29,7 +29,7 @@ from formatting import (
 from mask_comparisons import compare_masks, count_masks
 from published_claims import all_claims, published_claims
 from published_tables import table_reductions
-from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html
+from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html, format_effect
 from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
 from rarefeat.studies.long_tail.doc_tables import TABLE_2
@@ -103,6 +103,7 @@ def template_environment(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
     functions = (
         select_rows,
         single_row,
@@ -113,6 +114,7 @@ def template_environment(
         seeds_of,
         compare_masks,
         count_masks,
+        format_effect,
     )
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
@@ -175,7 +177,8 @@ def pages(root: Path = Path(".")) -> dict[Path, str]:
         text = render_default_page(name, environment, tables, project)
         texts[page] = link_tables(text, page.relative_to(root))
     records = claim_records(published_claims(tables, project), all_claims(project))
-    texts[root / CLAIMS / "table.html"] = claims_html(records, papers())
+    table = environment.get_template("claims/table.j2").render(table=claims_html(records, papers()))
+    texts[root / CLAIMS / "table.html"] = table
     texts[root / CLAIMS / "claims.json"] = json.dumps(records, indent=0, ensure_ascii=False) + "\n"
     texts[root / INTERACTIVE_PAGE] = page_from_published(tables, project.studies)
     return texts

@@ -12,6 +12,7 @@ from mkdocs.utils import get_relative_url
 
 from rarefeat.figures.style import project_style
 from rarefeat.studies.imbalance.figures import gate
+from rarefeat.training.native_cache import compile_once
 from rarefeat.workflow.files.published import PublishedTables
 
 DOCS = Path(__file__).parents[1]
@@ -36,9 +37,15 @@ FORMULA = re.compile(
 
 FRAGMENT = re.compile(r'<p><a href="[^"]*?(\w+\.html)">The table[^<]*</a></p>')
 """A link that stands alone: what it leads to takes its place."""
+TABLE = re.compile(r'<div id="claim-filter">.*</table>', re.DOTALL)
+"""The part of its page that is taken."""
 ANCHOR = re.compile(r'<tr id="([^"]*)"')
+CITE = "how to cite"
+"""Words of the foot, and the heading of the home page that they lead to."""
 CARD = "assets/card.png"
 """Picture of the card for sharing."""
+BOOSTS = {"index.md": 0.5, "reference/": 0.2, "reference/core.md": 1e-6}
+"""Weights of pages in a search, by the start of their path."""
 BUILT = "built_gallery"
 """The pages that mkdocs-gallery writes, with HTML."""
 
@@ -89,10 +96,16 @@ def walked(entry: object) -> object:
     return entry
 
 
+def on_startup(**_) -> None:
+    """Compile the native step, which would say where, before the gallery runs."""
+    with compile_once():
+        import rarefeat.training.native_step  # noqa: F401
+
+
 def on_config(config, **_):
     """The menu of what is there, Markdown without HTML, in docstrings too, and the foot."""
     config.nav = walked(config.nav)
-    config.copyright = f"rarefeat {version('rarefeat')}, MIT licence; to cite it, see the home page"
+    config.copyright = f"rarefeat {version('rarefeat')}, MIT licence; {CITE}"
     config.markdown_extensions.append(NoHtml())
     return config
 
@@ -100,10 +113,12 @@ def on_config(config, **_):
 def on_page_markdown(markdown: str, page, **_) -> str:
     """The page without links that lead out of docs/, and without its comment.
 
-    Search finds an answer before the reference, which has the same words more often.
+    Search finds an answer before the reference, which has the same words more often, and before the
+    home page, whose name begins as "rare" does.
     """
-    if page.file.src_uri.startswith("reference/"):
-        page.meta["search"] = {"boost": 0.2}
+    for start, boost in BOOSTS.items():
+        if page.file.src_uri.startswith(start):
+            page.meta["search"] = {"boost": boost}
     here, NoHtml.page = (DOCS / page.file.src_uri).parent, page.file.src_uri
 
     def inside(found: re.Match) -> str:
@@ -160,7 +175,7 @@ def on_page_content(html: str, page, **_) -> str:
     here = (DOCS / page.file.src_uri).parent
 
     def included(found: re.Match) -> str:
-        text = (here / found[1]).read_text(encoding="utf-8")
+        text = TABLE.search((here / found[1]).read_text(encoding="utf-8"))[0]
         page.present_anchor_ids = (page.present_anchor_ids or set()) | set(ANCHOR.findall(text))
         return text
 
@@ -172,7 +187,7 @@ def on_page_content(html: str, page, **_) -> str:
 
 
 def on_post_page(output: str, page, config, **_) -> str:
-    """The page with the tags of a card for sharing, whose picture `on_post_build` draws."""
+    """The page with a link in its foot, and the tags of a card, whose picture is drawn below."""
     relative = get_relative_url(CARD, page.url)
     tags = {
         "og:title": page.title,
@@ -183,6 +198,8 @@ def on_post_page(output: str, page, config, **_) -> str:
     lines = (
         f'<meta property="{name}" content="{html.escape(text)}">' for name, text in tags.items()
     )
+    home = get_relative_url("", page.url)
+    output = output.replace(CITE, f'<a href="{home}#{CITE.replace(" ", "-")}">{CITE}</a>', 1)
     return output.replace("</head>", "".join(lines) + "</head>", 1)
 
 

@@ -17,3 +17,7 @@ runs.plot("max_alignment", hue="lambda")
 # Means with 95 % Student intervals over the seeds:
 summary = runs.summary().query("metric == 'max_alignment'")
 print(summary[["lambda", "eps_min", "mean", "ci_low", "ci_high", "n"]].to_string(index=False))
+
+# %%
+# At 0.3 no seed learns the feature within 200 steps, and at 1.0 all do. At 0.6 the intervals overlap:
+# eight seeds do not tell the two decays apart.

@@ -20,3 +20,7 @@ ax.set(xlabel="training step", ylabel="largest |cos| with the rare feature", yli
 # %%
 # The fraction of these seeds that has learned the rare feature in the end:
 print((runs.table["max_alignment"] >= 0.5).mean())
+
+# %%
+# The lines part. Some rise within 150 steps, some only towards the end, and the others stay where a
+# random neuron is.

@@ -32,3 +32,6 @@ left.tick_params(axis="x", rotation=90)
 left.legend()
 right.imshow(Image.open(next((folder / "digit 3").iterdir())), cmap="gray")
 right.axis("off")
+
+# %%
+# All classes have about as many images: the study makes them long-tailed, by its key `rho`.

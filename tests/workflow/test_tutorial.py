@@ -8,7 +8,7 @@ import pytest
 from whole_project import ROOT, code_blocks, run_page
 
 PAGE = ROOT / "docs/tutorial.md"
-DONE = frozenset({"make quick", "source .venv/bin/activate"})
+DONE = frozenset({"make venv", "make quick", "source .venv/bin/activate"})
 """Lines that the run of the session stands for."""
 
 
@@ -19,9 +19,9 @@ def outputs(finished, tmp_path_factory) -> list[str]:
 
 
 def test_tutorial_reads_trains_one_cell_and_looks_at_a_neuron(outputs):
-    assert [language for language, _ in code_blocks(PAGE)] == ["bash", "python"] * 2
-    _, table, commands, history = outputs
-    assert re.search(r"eps_min +sigma +mean", table)
+    assert [language for language, _ in code_blocks(PAGE)] == ["bash", "python"] * 3
+    _, learned, _, table, commands, history = outputs
+    assert re.findall(r"^0\.\d +(\d+)$", learned, re.MULTILINE)[::4] == ["0", "10"]
     rows = re.findall(r"^\d+ +(0\.\d+|1\.0) ", table, re.MULTILINE)
     assert {float(eps_min) for eps_min in rows} == {0.2, 1.0}
     (trained,) = re.findall(r"^\[ *\d+/\d+\] pretrain (.*)$", commands, re.MULTILINE)

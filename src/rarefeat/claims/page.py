@@ -144,9 +144,9 @@ def claim_records(table: pd.DataFrame, claims: Mapping[str, Claim]) -> list[dict
 JUDGED = ("verdict", "other regimes")
 """Columns of a table of claims once the claims of all its paper are tested together."""
 DETAILS = (
-    ("Measured", "quantity"), ("Required", "required"), ("Since", "reason"),
-    ("Premise", "premise"), ("Where", "regime"), ("Seeds", "power"), ("Control", "control"),
-    ("Note", "remark"), ("Other regimes", "elsewhere_in_words"), ("Of these", "split"),
+    ("Measured", "quantity"), ("Since", "reason"), ("Premise", "premise"), ("Where", "regime"),
+    ("Seeds", "power"), ("Control", "control"), ("Note", "remark"),
+    ("Other regimes", "elsewhere_in_words"), ("Of these", "split"),
 )  # fmt: skip
 """Headings of an opened row and their keys."""
 
@@ -172,7 +172,7 @@ def claims_html(records: list[dict], papers: Mapping[str, str]) -> str:
         f"{options({name: WORDS.get(name, name) for name in verdicts})}</select>"
         " <output></output></div>",
         '<table id="claims"><thead><tr><th>verdict</th><th>statement</th><th>place</th>'
-        "<th>paper</th><th>measured</th><th>n</th></tr></thead><tbody>",
+        "<th>paper</th><th>must be</th><th>is</th><th>n</th></tr></thead><tbody>",
     ]
     for record in records:
         verdict = record["verdict"]
@@ -188,7 +188,8 @@ def claims_html(records: list[dict], papers: Mapping[str, str]) -> str:
             f"<summary>{html.escape(statement)}</summary><dl>{details}</dl></details></td>"
             f"<td>{html.escape(record['place'])} <small>{html.escape(record['id'])}</small></td>"
             f"<td>{html.escape(shown[record['paper']])}</td>"
-            f"<td>{html.escape(record['measured'])}</td><td>{record['n'] or ''}</td></tr>"
+            f"<td>{html.escape(record['required'])}</td><td>{html.escape(record['measured'])}</td>"
+            f"<td>{record['n'] or ''}</td></tr>"
         )
     return "\n".join([*lines, "</tbody></table>"]) + "\n"
 
