@@ -172,10 +172,11 @@ def table_2(tables: PublishedTables) -> Figure:
 
 
 def photograph_views(tables: PublishedTables) -> Figure:
-    """Draw what the features of photographs keep and forget, by what the two views differ in."""
-    order = ("none", "crops", "colours", "crops_and_colours")
-    table = {"means": tables["photograph_views"]}
-    return augmentation_images(table, [f"views_{kind}" for kind in order])
+    """Draw what is read from features of images, by what the two views differ in."""
+    order = ("none", "crops", "crops_and_intensity", "colours", "crops_and_colours")
+    shown = {"digits": "image_views", "photographs": "photograph_views"}
+    found = {title: tables[name] for title, name in shown.items()}
+    return augmentation_images(found, [f"views_{kind}" for kind in order])
 
 
 def verdict_mosaic(tables: PublishedTables) -> str:
@@ -243,7 +244,7 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
         ("cifar10_confirm_gains",),
         lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}),
     ),
-    "photograph_views.png": (("photograph_views",), photograph_views),
+    "photograph_views.png": (("image_views", "photograph_views"), photograph_views),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""
 

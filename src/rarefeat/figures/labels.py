@@ -8,6 +8,7 @@ import pandas as pd
 from rarefeat.model.arms import ARMS, display_name
 
 EPS = r"relative frequency $\varepsilon_{\min}/\varepsilon_{\max}$"
+FREQUENCY = "relative frequency of the rare feature"
 STEP = "training step $t$"
 INTERVALS = "mean and 95 % interval"
 

@@ -44,9 +44,8 @@ CAPTIONS = {
     "modular_addition": "Normalised margin over gamma*, and the share of neurons with one"
     " frequency, over training steps; mean over seeds with its 95 % interval. See whether both"
     " reach 1.",
-    "digit_neurons": "Silhouette of the best clustering of the neurons' directions, and median"
-    " cosine to the difference of the class means, at the end of training, by the size of the"
-    " initial weights. See for which of them two clusters form.",
+    "digit_neurons": "Silhouette of the best clustering of the neurons' directions at the end of"
+    " training, by the size of the initial weights. See for which of them clusters form.",
     "nuclear_norm": "Accuracy out of domain over the penalty on the nuclear norm, by the reading of"
     " the text; dashed are the printed 0.76 without and 0.94 with the penalty. See which way the"
     " penalty moves.",

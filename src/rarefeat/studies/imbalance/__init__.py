@@ -179,9 +179,9 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         )  # fmt: skip
     printed_bias = Figure(
         tuple(f"{name}_grid" for name in BIASES),
-        "What Figures 1 to 4 show of dense, on the balanced test set, under the bias of the grid"
-        " and under Wen and Li's, in proportion to the norm or growing. See from which frequency"
-        " on each learns the rare feature, and what a linear head makes of the encoder.",
+        "The share of dense runs that learn the rare feature, against how rare it is, under the"
+        " bias of the grid and under Wen and Li's, in proportion to the norm or growing. See from"
+        " which frequency on each learns it.",
         sections={"studies": {name: studies[name] for name in BIASES}},
     )
     gate = Figure(

@@ -14,6 +14,7 @@ from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import (
     EPS,
+    FREQUENCY,
     INTERVALS,
     STEP,
     add_series_column,
@@ -38,6 +39,7 @@ from rarefeat.figures.style import (
     COLUMN,
     FREQUENT,
     GREY,
+    NARROW,
     RARE,
     STYLES,
     SeriesStyle,
@@ -162,10 +164,10 @@ def finish_levels(
 
 
 def bias_name(study: Study) -> str:
-    """Name the bias of a study and the length of its training."""
+    """Name the bias of a study."""
     bias = study.training.bias
-    rule = {"follow": "", "grow": " growing,"}.get(bias.rule, f" {bias.rule},")
-    return f"bias scale {bias.share:g},{rule} {study.training.T:,} steps"
+    rule = {"follow": "", "grow": ", growing"}.get(bias.rule, f", {bias.rule}")
+    return f"scale {bias.share:g}{rule}"
 
 
 def alignment(tables: Tables, metric: str) -> Figure:
@@ -250,18 +252,24 @@ def gate(tables: Tables) -> Figure:
 
 
 def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
-    """Plot Figures 1 to 4 of dense under the bias of the grid and under Wen and Li's."""
+    """Plot the share of runs that learn the rare feature under the grid's bias and Wen and Li's."""
     table = bias_levels(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
+    table = table[table["metric"] == "learned"]
     names = {name: bias_name(studies[name]) for name in table["study"].unique()}
     styles = dict(zip(names.values(), (STYLES[0], STYLES[4], STYLES[5]), strict=False))
     table = table.assign(series=table["study"].map(names))
-    figure, axes = panels(2, 2, 5.2)
-    for ax, metric in zip(axes.flat, FIGURES_1_TO_4, strict=True):
-        rows = table[table["metric"] == metric]
-        draw_metric(ax, rows, metric, styles, value="value")
-        label_metric(ax, rows, metric)
-    figure.suptitle("The rare feature under the bias of the grid and under Wen and Li's")
-    return finish_figure(figure, axes.flat, styles, f"{INTERVALS}, {n_of(*table['n'])}")
+    figure, ((ax,),) = panels(height=2.6, width=NARROW)
+    plot_lines(ax, table, "eps_min", "value", styles, bounds=(0, 1))
+    places = ((0.65, "right"), (0.65, "right"), (0.12, "left"))
+    for (name, style), (y, side) in zip(styles.items(), places, strict=False):
+        above = (table["series"] == name) & (table["mean"] >= y)
+        x = table.loc[above, "eps_min"].min() + (0.02 if side == "left" else -0.03)
+        ax.text(x, y, name, color=style.colour, ha=side, va="center")
+    ax.set(xlabel=FREQUENCY, ylabel="runs that learn it", ylim=(-0.03, 1.03))
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Who learns the rare feature, under our bias and under Wen and Li's")
+    figure.supxlabel(f"share and exact 95 % interval, {n_of(*table['n'])}", size=7)
+    return figure
 
 
 def arms(tables: Tables) -> Figure:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEY_WORDS, arm_name, n_of
 from rarefeat.figures.panels import ESTIMATED, add_legend, draw_zero_line, panels, plot_points
-from rarefeat.figures.style import MASKED, SeriesStyle, sequential_styles
+from rarefeat.figures.style import MASKED, NARROW, PAGE, SeriesStyle, sequential_styles
 from rarefeat.stages.tables import PAIRED
 from rarefeat.workflow.config.images import ImageArm
 
@@ -37,14 +37,16 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
         series=rows["rho"],
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     ).sort_values(["split", "alpha"], ascending=[False, True], kind="stable")
-    shown = [name for name in METRICS if name in set(rows["metric"])][:MOST_PANELS]
-    order = list(dict.fromkeys(rows["place"]))
     ratios = sorted(rows["rho"].unique())
+    shown = [name for name in METRICS if name in set(rows["metric"])]
+    shown = shown[: 1 if len(ratios) > 1 else MOST_PANELS]
+    order = list(dict.fromkeys(rows["place"]))
     looks = sequential_styles(ratios) if len(ratios) > 1 else {}
     looks = looks or dict.fromkeys(ratios, SeriesStyle(MASKED, "o"))
     figure, axes = panels(
-        1, len(shown), 1.1 + 0.12 * (1 + len(ratios)) * max(len(order), 2), sharey=True
-    )
+        1, len(shown), 1.1 + 0.12 * (1 + len(ratios)) * max(len(order), 2),
+        NARROW if len(shown) == 1 else PAGE, sharey=True,
+    )  # fmt: skip
     for ax, metric in zip(axes[0], shown, strict=True):
         plot_points(
             ax, rows[rows["metric"] == metric], "value", "place", looks, order=order,

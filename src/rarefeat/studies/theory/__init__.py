@@ -308,8 +308,8 @@ def build_outputs(section: Theory) -> StudyOutputs:
     figures["half_and_double"] = Figure(
         ("half_and_double",),
         "The share of replicas that learn the rare feature with one hyper-parameter at half or at"
-        " double its value, at three frequencies; the band is that of the study as it is. See which"
-        " choices decide it where the feature is learned in part of the seeds.",
+        " double its value, at the middle frequency; the band is that of the study as it is. See"
+        " which choices decide it where the feature is learned in part of the seeds.",
     )
     shown = ("half_and_double", "sensitivity_imbalance_and_pruning")
     page = Page("The theory, measured", shown, tuple(figures), QUESTION)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import EPS, INTERVALS, PARAMETER_WORDS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points, set_y_range
-from rarefeat.figures.style import STYLES, SeriesStyle, sequential_styles
+from rarefeat.figures.panels import finish_figure, panels, plot_effects, plot_lines, set_y_range
+from rarefeat.figures.style import GREY, NARROW, STYLES, SeriesStyle, sequential_styles
 from rarefeat.model.theory import stage1_growth
 from rarefeat.studies.theory import TheoryStudy
 
@@ -19,7 +19,7 @@ ALPHA = 0.1
 """Pruning ratio at which overlaps are shown."""
 
 
-FACTORS = {0.5: "half its value", 2.0: "double its value"}
+FACTORS = {0.5: "half", 2.0: "double"}
 FACTOR_STYLES = {
     FACTORS[0.5]: STYLES[4].replace(marker="<", filled=False).without_line,
     FACTORS[2.0]: STYLES[0].replace(marker=">").without_line,
@@ -100,25 +100,22 @@ def half_and_double(tables: Tables) -> Figure:
     (table,) = tables.values()
     # A published table has no value where a run's has an empty text.
     table = table.fillna({"setting": ""}).rename(columns={"learned_share": "mean"})
-    base, varied = table[table["setting"] == ""], table[table["setting"] != ""]
-    words = {name: PARAMETER_WORDS.get(name, name) for name in varied["setting"].unique()}
-    varied = varied.assign(place=varied["setting"].map(words), series=varied["factor"].map(FACTORS))
     levels = sorted(table["eps_min"].unique())
-    figure, axes = panels(1, len(levels), 1.0 + 0.24 * len(words), sharex=True, sharey=True)
-    for ax, eps_min in zip(axes[0], levels, strict=True):
-        (study,) = base[base["eps_min"] == eps_min].itertuples()
-        ax.axvspan(study.ci_low, study.ci_high, color="0.9", lw=0, zorder=0)
-        ax.axvline(study.mean, color="0.5", lw=0.8, zorder=0.5)
-        plot_points(
-            ax, varied[varied["eps_min"] == eps_min], "learned_share", "place", FACTOR_STYLES,
-            bounds=(0, 1), order=list(words.values()), horizontal=True,
-        )  # fmt: skip
-        ax.set(xlim=(-0.04, 1.04), xlabel="share of runs that\nlearn the rare feature", ylabel="")
-        ax.set_title(f"relative frequency {eps_min:g}")
-    figure.suptitle("Runs that learn the rare feature, by half and double each hyper-parameter")
-    entries = dict(FACTOR_STYLES) | {"the study as it is": Patch(color="0.9")}
-    note = f"share and exact 95 % interval, {seeds_of(varied)}, {n_of(*base['n'])} as it is"
-    return finish_figure(figure, axes[0], entries, note)
+    table = table[table["eps_min"] == levels[len(levels) // 2]]
+    base, varied = table[table["setting"] == ""], table[table["setting"] != ""]
+    places = varied["setting"].map(lambda name: PARAMETER_WORDS.get(name, name))
+    varied = varied.assign(place=places, series=varied["factor"].map(FACTORS))
+    figure, ((ax,),) = panels(height=1.1 + 0.22 * places.nunique(), width=NARROW)
+    for study in base.itertuples():
+        ax.axvspan(study.ci_low, study.ci_high, color="0.92", lw=0, zorder=0)
+        ax.axvline(study.mean, color=GREY, lw=0.7, zorder=0.5)
+    plot_effects(ax, varied, FACTOR_STYLES)
+    ax.set(xlim=(-0.04, 1.04), xlabel="runs that learn it (band: as it is)", ylabel="")
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Who learns the rare feature at half and at double of each setting")
+    seeds = f"{seeds_of(varied)}, {n_of(*base['n'])} as it is"
+    figure.supxlabel(f"exact 95 % intervals, {seeds}", size=7)
+    return figure
 
 
 def overlap(tables: Tables, studies: dict[str, TheoryStudy]) -> Figure:
