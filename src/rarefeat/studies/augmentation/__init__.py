@@ -179,8 +179,8 @@ FIGURES = {
     ),
     "augmentation_representations": Figure(
         ("augmentation_neurons",),
-        "How often neurons fire, by kind of positive pair, beside the same neurons trained on"
-        " labels. See whether neurons are sparse.",
+        "How often neurons fire after training on identical views, without a bias and with one,"
+        " beside the same neurons trained on labels. See whether neurons are sparse.",
     ),
 }
 IMAGE_FIGURES = {

@@ -98,16 +98,13 @@ def augmentation_representations(tables: Tables) -> Figure:
     (neurons,) = tables.values()
     trained = neurons[neurons["encoder"] == "trained"]
     labelled = neurons[neurons["encoder"] == "supervised"]
-    wanted = (
-        "identical" + WITHOUT_BIAS, "random_mask" + WITHOUT_BIAS, "identical", "independent_noise",
-        "random_mask",
-    )  # fmt: skip
+    wanted = "identical" + WITHOUT_BIAS, "identical"
     drawn = [
         (pair_name(name).replace(", ", ",\n"), trained[trained["study"] == name])
         for name in names_in_table(wanted, neurons)
     ]
     drawn += [("trained on labels", rows) for _, rows in labelled.groupby("study", sort=False)]
-    figure, axes = panels(1, len(drawn), 1.8, sharey=True)
+    figure, axes = panels(1, len(drawn), 2.2, NARROW, sharey=True)
     for ax, (title, rows) in zip(axes[0], drawn, strict=True):
         shares = histograms(rows, ["seed"], "activity")
         ax.stairs(shares.groupby("rate")["share"].mean(), BINS, color="0.75", fill=True)
@@ -115,7 +112,7 @@ def augmentation_representations(tables: Tables) -> Figure:
         ax.set(title=title, xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
-    figure.suptitle("How many inputs activate a neuron, by kind of pair")
+    figure.suptitle("How many inputs activate a neuron: without a bias, with one, and by labels")
     entries = {
         "mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"),
         "95 % interval": SeriesStyle("0.15"),

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines
-from rarefeat.figures.style import SeriesStyle, sequential_styles
+from rarefeat.figures.panels import add_legend, panels, plot_lines
+from rarefeat.figures.style import GREY, NARROW, STYLES, SeriesStyle
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import STATED, plot_stated
 from rarefeat.studies.theorems.problems import LoopedProblem
@@ -172,34 +172,29 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot error over loops with its bound, and without rounding (Figure 8.1)."""
+    """Plot error over loops with its bound, at the least and the most examples (Figure 8.1)."""
     (table,) = tables.values()
     sizes = settings_on(table, "n")
-    looks = sequential_styles(sizes)
-    figure, axes = panels(1, 2, 2.9)
-    left, right = axes[0]
-    settings = {setting: looks[n] for n, setting in sizes.items()}
+    looks = {min(sizes): STYLES[4], max(sizes): STYLES[0]}
+    settings = {sizes[n]: look for n, look in looks.items()}
     exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
-    plot_lines(left, exact, "at", "value", settings, series_column="setting", band=True)
-    for setting, look in settings.items():
-        plot_stated(left, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
-    dots = {setting: look.without_line for setting, look in settings.items()}
     every = 2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)
-    rounded = rounded[rounded["at"] % every == 0]
-    plot_lines(left, rounded, "at", "value", dots, series_column="setting")
-    gaps = of_quantity(table, "gap")
+    figure, ((ax,),) = panels(height=2.8, width=NARROW)
+    lines = {setting: look.replace(marker="", dash="-") for setting, look in settings.items()}
+    dots = {setting: look.without_line for setting, look in settings.items()}
+    plot_lines(ax, exact, "at", "value", lines, series_column="setting", band=True)
     plot_lines(
-        right, gaps, "at", "value", settings, series_column="setting", band=True, mark_every=4
+        ax, rounded[rounded["at"] % every == 0], "at", "value", dots, series_column="setting"
     )
-    left.set(
-        xlabel="loops $t$", ylabel="log of the squared error\nover that at the start",
-        ylim=(-140, 4),
-    )  # fmt: skip
-    right.set(xlabel="loops $t$", ylabel="bound minus error (nat)", ylim=(0, None))
+    for setting, look in settings.items():
+        plot_stated(ax, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
+    ax.set(xlabel="loops $t$", ylabel="log of the squared error\nover that at the start")
+    ax.set_ylim(-140, 4)
     figure.suptitle("The error of the looped transformer, and its bound")
     entries = {f"{n:g} examples": look for n, look in looks.items()}
     entries |= {
         r"bound, $-t/\kappa$": STATED,
-        "double precision": SeriesStyle("0", "o").without_line,
+        "double precision": SeriesStyle(GREY, "o").without_line,
     }
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
+    add_legend(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=2)
+    return figure

@@ -252,8 +252,7 @@ MAPS = {
         "phase",
         "trajectories",
         "Alignment with the rare feature over training, against its frequency, with and without a"
-        " bias and at two decays: where it takes off, beside the step that theory predicts; below,"
-        " the same at three frequencies with intervals.",
+        " bias and at two decays: where it takes off, beside the step that theory predicts.",
     ),
     "claims_map_overlap": (
         "overlap",
