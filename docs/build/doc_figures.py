@@ -14,7 +14,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from claims_forest import COLOURS, claims_forest, svg
+from claims_forest import COLOURS, claims_forest, svg, text
 from figures_from_published import iter_figures
 from formatting import interval, records, select_rows
 from published_claims import published_claims
@@ -54,6 +54,10 @@ def papers() -> dict[str, str]:
 
 MIN_REPLICAS = 5
 """Smallest number of replicas of a mean that is shown."""
+CLASSES = {verdict: COLOURS[verdict] for verdict in ("supported", "contradicted")} | {
+    "open": "none"
+}
+"""Colours of the squares of claims, by what is shown."""
 
 
 def score_heatmap(tables: PublishedTables) -> Figure:
@@ -182,48 +186,60 @@ def photograph_views(tables: PublishedTables) -> Figure:
 def verdict_mosaic(tables: PublishedTables) -> str:
     """Draw every claim as a square by paper and group, as SVG.
 
-    Its colour is the verdict; the statement is a tooltip.
+    It is filled if the claim is supported, crossed if it is contradicted, and empty if neither is
+    shown; the statement is a tooltip.
     """
-    width, side, gap, left, y = 680, 15, 3, 218, 40
+    width, side, gap, left, y = 460, 13, 3, 165, 6
     step = side + gap
     per_row = (width - left) // step
     items = []
     rows = published_claims(tables, load())
     rows = rows[rows["primary"] & ~rows["check"]]
-    for i, (verdict, colour) in enumerate(COLOURS.items()):
-        x, top = 160 * (i % 4), 4 + 22 * (i // 4)
-        items.append(
-            f'<rect x="{x}" y="{top}" width="{side}" height="{side}" fill="{colour}"'
-            ' stroke="#888"/>'
-        )
-        text = WORDS.get(verdict, verdict)
-        items.append(f'<text x="{x + side + 5}" y="{top + 12}">{text}</text>')
+    shown = rows["verdict"].where(rows["verdict"].isin(list(CLASSES)), "open")
+    rows = rows.assign(
+        shown=shown,
+        ours=rows["paper"].str.startswith("beyond "),
+        paper=rows["paper"].str.removeprefix("beyond "),
+    )
+    for i, verdict in enumerate(CLASSES):
+        items += [square(120 * i, y, side, verdict), text(120 * i + side + 5, y + 11, verdict)]
     for paper, claims in rows.groupby("paper", sort=False):
-        counts = claims["verdict"].value_counts()
-        summary = ", ".join(
-            f"{counts[verdict]} {WORDS.get(verdict, verdict)}"
-            for verdict in COLOURS
-            if verdict in counts
-        )
-        heading = f"{html.escape(papers().get(paper, paper))}: {len(claims)} claims"
-        y += 24
-        items.append(f'<text x="0" y="{y}" font-weight="600">{heading}</text>')
-        items.append(f'<text x="0" y="{y + 14}" font-size="11">{summary}</text>')
+        counts = claims["shown"].value_counts()
+        summary = ", ".join(f"{counts[name]} {name}" for name in CLASSES if name in counts)
+        y += step + 24
+        items.append(text(0, y, papers().get(paper, paper), bold=True))
+        items.append(text(0, y + 15, f"{len(claims)} claims: {summary}", 11))
         y += 22
-        for group, members in claims.groupby("group", sort=False):
-            items.append(f'<text x="0" y="{y + 12}" font-size="11">{html.escape(group)}</text>')
+        for (ours, group), members in claims.groupby(["ours", "group"], sort=False):
+            name = f"beyond: {group}" if ours else group
+            items.append(text(0, y + 11, name, 11))
+            # A long name has a line of its own.
+            y += step * (len(name) > 27)
             for i, row in enumerate(records(members)):
                 statement = f"{row['statement']} ({row['source']})"
                 verdict = WORDS.get(row["verdict"], row["verdict"])
                 tooltip = f"{statement}: {verdict} {interval(row, 'estimate', 2)}"
-                items.append(
-                    f'<a href="#{anchor(row["claim_id"])}"><rect x="{left + i % per_row * step}"'
-                    f' y="{y + i // per_row * step}" width="{side}" height="{side}"'
-                    f' fill="{COLOURS[row["verdict"]]}" stroke="#888">'
-                    f"<title>{html.escape(tooltip)}</title></rect></a>"
-                )
+                place = left + i % per_row * step, y + i // per_row * step
+                drawn = square(*place, side, row["shown"], tooltip)
+                items.append(f'<a href="#{anchor(row["claim_id"])}">{drawn}</a>')
             y += step * math.ceil(len(members) / per_row) + 1
-    return svg(width, y + 8, items, "Every claim of the papers with its verdict")
+        y -= step
+    return svg(width, y + step + 8, items, "Every claim of the papers with its verdict")
+
+
+def square(x: float, y: float, side: int, verdict: str, tooltip: str = "") -> str:
+    """Return the square of a claim, as SVG."""
+    cross = f"M{x},{y} l{side},{side} M{x},{y + side} l{side},-{side}"
+    return (
+        f'<g stroke="#777"><rect x="{x}" y="{y}" width="{side}" height="{side}"'
+        f' fill="{CLASSES[verdict]}"/>'
+        + (
+            f'<path d="{cross}" stroke="#fff" stroke-width="1.6"/>'
+            if verdict == "contradicted"
+            else ""
+        )
+        + f"<title>{html.escape(tooltip)}</title></g>"
+    )
 
 
 DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure | str]]] = {
