@@ -20,10 +20,10 @@ from formatting import interval, records, select_rows
 from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.figures.labels import EPS, arm_name, n_of
+from rarefeat.figures.labels import arm_name, n_of
 from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
 from rarefeat.figures.save import png_bytes
-from rarefeat.figures.style import GREY, MASKED, STYLES, SeriesStyle, project_style
+from rarefeat.figures.style import GREY, MASKED, NARROW, STYLES, SeriesStyle, project_style
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
 from rarefeat.studies.imbalance.figures import gate
@@ -99,32 +99,36 @@ def score_heatmap(tables: PublishedTables) -> Figure:
 
 def algorithm_1(tables: PublishedTables) -> Figure:
     """Draw the share of runs that learn the feature with Algorithm 1, and with random masks."""
-    styles = {"dense": SeriesStyle("black", "o").without_line}
-    rows = []
-    for arm, words, colour in (
-        ("pruned_neuron", "smallest", MASKED),
-        ("random_neuron", "random", GREY),
-    ):
-        for onset, marker in ((0, "s"), (45, "^"), (92, "D")):
-            name = f"{words} neurons from step {onset} on"
-            styles[name] = SeriesStyle(colour, marker, filled=arm != "random_neuron").without_line
-            rows.append((arm, onset, name))
+    names = {"dense": "no mask", "pruned_neuron": "smallest", "random_neuron": "random"}
+    looks = (SeriesStyle("black", "o"), SeriesStyle(MASKED, "s"), SeriesStyle(GREY, "D"))
+    styles = {name: look.without_line for name, look in zip(names.values(), looks, strict=True)}
     table = tables["algorithm_1"]
-    table = table.merge(
-        pd.DataFrame([("dense", 0, "dense"), *rows], columns=["arm", "onset", "series"])
-    )
+    onset = table["onset"].map("from step {}".format).where(table["arm"] != "dense", "")
     ends = [
         fraction_interval(np.repeat([1.0, 0.0], [row.learned, row.n - row.learned]))
         for row in table.itertuples()
     ]
-    table["ci_low"], table["ci_high"] = zip(*ends, strict=True)
-    table["mean"] = table["learned"] / table["n"]
-    figure, axes = panels(height=2.4)
-    plot_points(axes[0, 0], table, "eps_min", "mean", styles, order=sorted(set(table["eps_min"])))
-    axes[0, 0].set(xlabel=EPS, ylabel="runs that learn it", ylim=(-0.03, 1.03))
-    axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Runs that learn the rare feature, with Algorithm 1 and without")
-    return finish_figure(figure, axes[0], styles, f"exact 95 % intervals, {n_of(*table['n'])}")
+    table = table.assign(
+        series=table["arm"].map(names),
+        place=(table["arm"].map(names) + " neurons " + onset).replace(
+            "no mask neurons ", "no mask"
+        ),
+        mean=table["learned"] / table["n"],
+        ci_low=[low for low, _ in ends],
+        ci_high=[high for _, high in ends],
+    )
+    levels = sorted(set(table["eps_min"]))
+    order = list(dict.fromkeys(table.sort_values(["arm", "onset"])["place"]))
+    figure, (axes,) = panels(1, len(levels), 2.2, NARROW, sharey=True)
+    for ax, eps_min in zip(axes, levels, strict=True):
+        rows = table[table["eps_min"] == eps_min]
+        plot_points(ax, rows, "share", "place", styles, order=order, horizontal=True, dodge=0)
+        ax.set(title=f"frequency {eps_min:g}", xlim=(-0.05, 1.05))
+        ax.xaxis.set_major_formatter(PercentFormatter(1))
+        ax.set_xticks([0, 0.5, 1])
+    figure.suptitle("Runs that learn the rare feature, with neurons masked and without")
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*table['n'])}", size=7)
+    return figure
 
 
 def table_2(tables: PublishedTables) -> Figure:
