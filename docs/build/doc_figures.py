@@ -4,7 +4,6 @@ Figures of studies that published tables suffice for are in figures_from_publish
 """
 
 import html
-import itertools
 import math
 from collections.abc import Callable
 
@@ -21,9 +20,10 @@ from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
 from rarefeat.figures.labels import arm_name, n_of
-from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
+from rarefeat.figures.panels import ESTIMATED, add_legend, draw_zero_line, panels, plot_points
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import GREY, MASKED, NARROW, STYLES, SeriesStyle, project_style
+from rarefeat.stages.tables import PAIRED
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
 from rarefeat.studies.imbalance.figures import gate
@@ -65,7 +65,7 @@ def score_heatmap(tables: PublishedTables) -> Figure:
     table = tables["selection_scores_at_end"]
     table = table[table["n"] >= MIN_REPLICAS]
     points = list(table["point"].unique())
-    figure, (axes,) = panels(1, len(points), 2.7, sharey=True)
+    figure, (axes,) = panels(1, len(points), 2.9, NARROW, sharey=True)
     order = table.groupby("score")["mean"].mean().sort_values(ascending=False).index
     for ax, point in zip(axes, points, strict=True):
         wide = (
@@ -85,15 +85,14 @@ def score_heatmap(tables: PublishedTables) -> Figure:
             fmt=".2f",
             annot_kws={"size": 7},
             linewidths=0.5,
-            cbar=point == points[-1],
-            cbar_kws={"label": "AUC"},
+            cbar=False,
         )
         ax.set(
             title=f"bias scale {point.removeprefix('share=')}",
-            xlabel="relative frequency of the rare feature",
+            xlabel="relative frequency",
             ylabel="",
         )
-    figure.suptitle("How well each rule finds the neurons of the rare feature")
+    figure.suptitle("How well each rule finds the neurons of the rare feature (AUC)")
     return figure
 
 
@@ -134,49 +133,33 @@ def algorithm_1(tables: PublishedTables) -> Figure:
 def table_2(tables: PublishedTables) -> Figure:
     """Draw what pruning changes in Table 2 next to every masked arm here, on CIFAR10-LT."""
     ours, printed = "here, 95 % interval", "printed, ± both standard deviations"
-    columns = {
-        "accuracy": "change of accuracy, points",
-        "delta_20": "change of frequent minus rare\nclasses, accuracy, points",
-    }
     entries = []
-    for name, metric in itertools.product(
-        ("cifar10_confirm_gains", "cifar10_rho50_gains", "cifar10_milder_gains"), columns
-    ):
-        gains = select_rows(tables[name], metric=f"balanced_{metric}", split="long_tailed")
+    for name in ("cifar10_confirm_gains", "cifar10_rho50_gains", "cifar10_milder_gains"):
+        gains = select_rows(tables[name], metric="balanced_accuracy", split="long_tailed")
         for row in records(gains[gains["alpha"] > 0]):
-            values = (
-                100 * row[key] for key in ("paired_difference", "paired_ci_low", "paired_ci_high")
-            )
-            entries.append((metric, f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, ours))
+            values = (100 * row[key] for key in PAIRED)
+            entries.append((f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, ours))
         rho = float(gains["rho"].max())
         gain, spread = (
-            value("CIFAR10-LT", rho, metric) for value in (printed_gain, printed_spread)
+            value("CIFAR10-LT", rho, "accuracy") for value in (printed_gain, printed_spread)
         )
-        ends = gain - spread, gain + spread
-        entries.append((metric, f"the paper   ρ = {rho:g}", gain, *ends, printed))
-    table = pd.DataFrame(entries, columns=["metric", "place", "mean", "ci_low", "ci_high", "from"])
-    places = table["place"].unique()
-    figure, (axes,) = panels(1, 2, height=0.21 * len(places) + 0.9, sharey=True)
+        entries.append((f"the paper   ρ = {rho:g}", gain, gain - spread, gain + spread, printed))
+    table = pd.DataFrame(entries, columns=["place", *ESTIMATED, "from"])
+    order = table["place"].unique()
     styles = {
         ours: SeriesStyle(MASKED, "D").without_line,
         printed: STYLES[4].replace(marker="s", filled=False).without_line,
     }
-    for ax, (metric, label) in zip(axes, columns.items(), strict=True):
-        plot_points(
-            ax,
-            table[table["metric"] == metric],
-            "gain",
-            "place",
-            styles,
-            series_column="from",
-            order=places,
-            horizontal=True,
-            dodge=0,
-        )
-        draw_zero_line(ax, vertical=True)
-        ax.set(xlabel=label)
-    figure.suptitle("Change by pruning on CIFAR10-LT, here and as printed in Table 2")
-    return finish_figure(figure, axes, styles)
+    figure, ((ax,),) = panels(height=0.2 * len(order) + 0.9, width=NARROW)
+    plot_points(
+        ax, table, "gain", "place", styles, series_column="from", order=order, horizontal=True,
+        dodge=0,
+    )  # fmt: skip
+    draw_zero_line(ax, vertical=True)
+    ax.set(xlabel="change of accuracy (points)")
+    figure.suptitle("Change of accuracy by pruning on CIFAR10-LT, here and in Table 2")
+    add_legend(figure, styles, columns=1)
+    return figure
 
 
 def photograph_views(tables: PublishedTables) -> Figure:

@@ -40,7 +40,7 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
     decay = LATE if (shares["lambda"] == LATE).any() else shares["lambda"].min()
     shares = shares[(shares["lambda"] == decay) & (shares["study"] == "reuse")]
     order = [*sorted(set(shares["N"]) - {0}), *([0] if (shares["N"] == 0).any() else [])]
-    figure, ((ax,),) = panels(height=2.6)
+    figure, ((ax,),) = panels(height=2.6, width=NARROW)
     ends = {}
     for N, style in sequential_styles(order).items():
         line = shares[shares["N"] == N].sort_values("step")
@@ -65,6 +65,7 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
         ylabel="runs that have learned it",
         title="Runs that have learned the rare feature, by reuse",
     )
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     label_ends(ax, ends)

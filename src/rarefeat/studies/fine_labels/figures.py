@@ -36,7 +36,7 @@ def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     rows = rows[rows["s_dag"] == fine_labels.hierarchy.s_dag]
     rows = rows.assign(series=rows["labels"] + " labels, " + rows["metric"].map(SAMPLES))
     k = sorted(set(rows["k"]))
-    figure, ((ax,),) = panels(height=2.5)
+    figure, ((ax,),) = panels(height=2.5, width=NARROW)
     styles = {
         f"{name} labels, {samples}": style.replace(
             dash="-" if metric == "hard_error" else DOTTED, filled=metric == "hard_error"
@@ -50,8 +50,8 @@ def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     label_ends(ax, {name: (mean, styles[name].colour) for name, mean in last.items()})
     ax.set(
         xlabel=f"{SUBCLASSES}\n{INTERVALS}, {n_of(*rows['n'])}",
-        title="Errors on easy and on hard samples, with coarse and with fine labels",
     )
+    figure.suptitle("Errors on easy and on hard samples, with coarse and with fine labels")
     return figure
 
 

@@ -119,10 +119,8 @@ FIGURES = {
     ),
     "arms": Figure(
         ("paper_trends", "direct_trends"),
-        "The largest \\|cos\\| of any neuron with the rare feature at the lowest and at the highest"
-        " frequency of the grid, without a mask and with each, and beside it how many neurons are"
-        " aligned with it: copies of a neuron that is there. The numbers are what a mask changes at"
-        " the same seed, averaged over all frequencies, with its 95 % interval.",
+        "What each mask changes of the largest \\|cos\\| of any neuron with the rare feature at the"
+        " same seed, averaged over all frequencies, with its 95 % interval.",
     ),
     "trajectories": Figure(
         ("paper.arms_trajectories",),

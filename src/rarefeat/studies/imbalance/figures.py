@@ -26,6 +26,7 @@ from rarefeat.figures.labels import (
     test_set_name,
 )
 from rarefeat.figures.panels import (
+    ESTIMATED,
     draw_zero_line,
     finish_figure,
     label_ends,
@@ -38,10 +39,8 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.style import (
     COLUMN,
-    FREQUENT,
     GREY,
     NARROW,
-    RARE,
     STYLES,
     SeriesStyle,
     assign_styles,
@@ -49,6 +48,7 @@ from rarefeat.figures.style import (
 )
 from rarefeat.model.arms import ARMS
 from rarefeat.model.thresholds import HALF_LEARNED
+from rarefeat.stages.tables import PAIRED
 from rarefeat.studies.imbalance import GATE
 from rarefeat.studies.imbalance.doc_tables import bias_levels, compare_changes
 from rarefeat.workflow.config.study import Study
@@ -59,10 +59,6 @@ UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 FIGURES_1_TO_4 = ("aligned_neurons", "max_alignment", "cosine_similarity_balanced",
                   "regression_mse_balanced")  # fmt: skip
 BIASLESS = "dense, without a bias"
-ENDS = {
-    "at_lowest": (SeriesStyle(RARE, "o"), "at the lowest frequency", "left"),
-    "at_highest": (SeriesStyle(FREQUENT, "s"), "at the highest", "right"),
-}
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
     "max_alignment": "largest cosine",
@@ -266,38 +262,23 @@ def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
 
 
 def arms(tables: Tables) -> Figure:
-    """Plot the largest cosine under each mask, that by weight of `direct`, and its copies."""
+    """Plot what each mask changes of the largest cosine, that by weight of `direct`."""
     paper, direct = (table[table["grid"] == "arms"] for table in tables.values())
     by_weight = direct[direct["arm"] == "pruned_weight"]
     rows = pd.concat([paper[~paper["arm"].isin(UNTRAINED)], by_weight])
-    names = {arm: arm_label(arm) for arm in rows["arm"].unique()}
-    names |= {"dense": "without a mask"} if "dense" in names else {}
-    places = {arm: -place for place, arm in enumerate(names)}
-    figure, ((left, right),) = panels(
-        1, 2, 0.8 + 0.26 * len(names), sharey=True, width_ratios=[3, 1]
+    rows = rows[rows["metric"] == "max_alignment"].dropna(subset="paired_difference")
+    rows = rows.assign(
+        place=rows["arm"].map(arm_label),
+        **{name: rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
-    cosines, copies = (
-        rows[rows["metric"] == metric].set_index("arm")
-        for metric in ("max_alignment", "aligned_neurons")
-    )
-    for column, (look, name, side) in ENDS.items():
-        left.plot(cosines[column], cosines.index.map(places), **look.without_line.line)
-        left.text(cosines[column].iloc[0], 0.45, name, color=look.colour, ha=side)
-    for arm, row in cosines.dropna(subset="paired_difference").iterrows():
-        change = "{paired_difference:+.4f} [{paired_ci_low:+.4f}, {paired_ci_high:+.4f}]"
-        left.text(0.5, places[arm], change.format(**row), ha="center", va="center", fontsize=7)
-    look = ENDS["at_highest"][0].without_line.line
-    right.plot(copies["at_highest"], copies.index.map(places), **look)
-    left.set(
-        xlim=(-0.04, 1.04),
-        ylim=(min(places.values()) - 0.5, 0.9),
-        xlabel="largest cosine with the rare feature; as numbers what the\nmask changes, mean over"
-        f" all frequencies, {n_of(*cosines['n'])}",
-        title="The largest cosine with the rare feature, with and without a mask",
-    )
-    left.set_yticks(list(places.values()), list(names.values()))
-    right.set(xlim=(0, None), xlabel="neurons aligned with it,\nhighest frequency", title="copies")
-    right.margins(x=0.1)
+    figure, ((ax,),) = panels(height=1.0 + 0.24 * len(rows), width=NARROW)
+    look = STYLES[2].without_line
+    plot_points(ax, rows, "change", "place", look, order=list(rows["place"]), horizontal=True)
+    draw_zero_line(ax, vertical=True)
+    ax.set_xlabel("mean change over all frequencies")
+    figure.suptitle("What masks change of the largest cosine with the rare feature (0 to 1)")
+    note = f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}"
+    figure.supxlabel(note, size=7)
     return figure
 
 
@@ -319,8 +300,10 @@ def trajectories(tables: Tables) -> Figure:
         bounds=(0, 1), band=True, mark_every=4,
     )  # fmt: skip
     ax.fill_between(gate.index, gate, color="0.9", lw=0, zorder=0)
-    ax.text(1.1, 0.02, "grey: below the bias, where a gate is closed", color="0.35")
+    place = {"transform": ax.get_yaxis_transform(), "ha": "right", "color": "0.35"}
+    ax.text(0.97, 0.2, "grey: too weak for the gate", **place)
     ax.set(xscale="log", xlabel=STEP, ylabel="largest cosine", ylim=(-0.02, 1.04))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median()
     ends = {f"frequency {eps:g}": (value, styles[eps].colour) for eps, value in last.items()}
     label_ends(ax, ends)

@@ -24,11 +24,9 @@ from rarefeat.figures.panels import (
     plot_points,
 )
 from rarefeat.figures.style import (
-    COLUMN,
     FREQUENT,
     GREY,
     NARROW,
-    PAGE,
     RARE,
     STYLES,
     SeriesStyle,
@@ -101,7 +99,7 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
     names = {arm: name_of(arm) for arm in dict.fromkeys(table["arm"])}
     table = table.assign(arm=table["arm"].map(names)).rename(columns={"step": "mean"})
     styles = sequential_styles(sorted(table["point"].unique()))
-    figure, ((ax,),) = panels(height=1.0 + 0.22 * len(names))
+    figure, ((ax,),) = panels(height=1.0 + 0.22 * len(names), width=NARROW)
     plot_points(
         ax, table, "value", "arm", styles, series_column="point", order=list(names.values()),
         horizontal=True, dodge=0,
@@ -112,9 +110,9 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
         ax.plot([x] * len(rows), rows["arm"], ls="none", marker=marker, color=colour)
     ax.set(
         xlim=(-0.03, 1.05),
-        xlabel="relative frequency at which half of the runs learn the rare feature",
-        title="Relative frequency from which on half of the runs learn the rare feature",
+        xlabel="relative frequency",
     )
+    figure.suptitle("Frequency from which on half of the runs learn the rare feature")
     entries = {
         f"bias scale {share_of(point)}": style.without_line for point, style in styles.items()
     }
@@ -175,12 +173,11 @@ def selection_digits(tables: Tables) -> Figure:
     # The change by a mask that ruins the training is a hundred times that of others: a number.
     ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
     rhos = sorted(rows["rho"].unique())
-    width = PAGE if len(rhos) > 1 else COLUMN
-    figure, axes = panels(1, len(rhos), 2.4, width, sharey=True, sharex=True)
+    figure, axes = panels(len(rhos), 1, 0.8 + 1.4 * len(rhos), NARROW, sharex=True)
     styles = {"tail": SeriesStyle(RARE, "s"), "head": SeriesStyle(FREQUENT, "D", filled=False)}
     styles = {group: style.without_line for group, style in styles.items()}
     text = "$\\leftarrow$ rare ${tail:.2f}$, frequent ${head:.2f}$"
-    for ax, rho in zip(axes[0], rhos, strict=True):
+    for ax, rho in zip(axes[:, 0], rhos, strict=True):
         far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
         near = rows[(rows["rho"] == rho) & ~rows["rule"].isin(far.index)]
         near = near.assign(rule=near["rule"].map(names))
@@ -193,8 +190,9 @@ def selection_digits(tables: Tables) -> Figure:
         options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
         for rule, change in far.iterrows():
             ax.text(0.02, list(names).index(rule), text.format(**change), **options)
-        ax.set(title=rf"imbalance $\rho$ = {rho:g}", xlabel="change of the accuracy")
-    figure.suptitle("Change of the accuracy by each mask")
+        ax.set_title(rf"imbalance $\rho$ = {rho:g}")
+    ax.set_xlabel("change of the accuracy")
+    figure.suptitle("Change of the accuracy on digits by each mask")
     entries = {"rare digits": styles["tail"], "frequent digits": styles["head"]}
     note = f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}"
     return finish_figure(figure, (), entries, note)

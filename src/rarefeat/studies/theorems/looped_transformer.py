@@ -17,7 +17,7 @@ from torch import Tensor
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import add_legend, panels, plot_lines
-from rarefeat.figures.style import GREY, NARROW, STYLES, SeriesStyle
+from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import STATED, plot_stated
 from rarefeat.studies.theorems.problems import LoopedProblem
@@ -172,29 +172,26 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot error over loops with its bound, at the least and the most examples (Figure 8.1)."""
+    """Plot error over loops with its bound, with the fewest and the most examples (Figure 8.1)."""
     (table,) = tables.values()
     sizes = settings_on(table, "n")
-    looks = {min(sizes): STYLES[4], max(sizes): STYLES[0]}
-    settings = {sizes[n]: look for n, look in looks.items()}
+    shown = list(dict.fromkeys((min(sizes), max(sizes))))
     exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
     every = 2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)
-    figure, ((ax,),) = panels(height=2.8, width=NARROW)
-    lines = {setting: look.replace(marker="", dash="-") for setting, look in settings.items()}
-    dots = {setting: look.without_line for setting, look in settings.items()}
-    plot_lines(ax, exact, "at", "value", lines, series_column="setting", band=True)
-    plot_lines(
-        ax, rounded[rounded["at"] % every == 0], "at", "value", dots, series_column="setting"
-    )
-    for setting, look in settings.items():
-        plot_stated(ax, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
-    ax.set(xlabel="loops $t$", ylabel="log of the squared error\nover that at the start")
-    ax.set_ylim(-140, 4)
-    figure.suptitle("The error of the looped transformer, and its bound")
-    entries = {f"{n:g} examples": look for n, look in looks.items()}
-    entries |= {
+    rounded = rounded[rounded["at"] % every == 0]
+    looks = {
+        "without rounding": STYLES[0].replace(marker=""),
+        "double precision": STYLES[2].without_line,
         r"bound, $-t/\kappa$": STATED,
-        "double precision": SeriesStyle(GREY, "o").without_line,
     }
-    add_legend(figure, entries, f"{INTERVALS}, {seeds_of(table)}", columns=2)
+    figure, axes = panels(1, len(shown), 2.7, NARROW, sharey=True)
+    for ax, n in zip(axes[0], shown, strict=True):
+        for rows, look in zip((exact, rounded), looks.values(), strict=False):
+            of_size = rows[rows["setting"] == sizes[n]]
+            plot_lines(ax, of_size, "at", "value", look, band=bool(look.dash == "-"))
+        plot_stated(ax, exact[exact["setting"] == sizes[n]])
+        ax.set(xlabel="loops $t$", title=f"{n:g} examples", ylim=(-140, 4))
+    axes[0, 0].set_ylabel("log of the squared error\nover that at the start")
+    figure.suptitle("The error of the looped transformer, and its bound")
+    add_legend(figure, looks, f"{INTERVALS}, {seeds_of(table)}")
     return figure

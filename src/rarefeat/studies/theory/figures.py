@@ -73,6 +73,7 @@ def phase(tables: Tables, studies: dict[str, TheoryStudy]) -> Figure:
         ax.set_title(f"decay {study.training.lambda_:g}, {bias}")
         ax.set(xscale="log", xlim=(1, table["step"].max()), ylim=limits)
         ax.set(xlabel=STEP, ylabel="relative frequency")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.label_outer()
     figure.colorbar(mesh, ax=list(axes.flat), label="largest cosine, mean", aspect=24)
     figure.suptitle("The largest cosine with the rare feature, by its frequency and step")
