@@ -56,8 +56,6 @@ from rarefeat.workflow.config.study import Study
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
-FIGURES_1_TO_4 = ("aligned_neurons", "max_alignment", "cosine_similarity_balanced",
-                  "regression_mse_balanced")  # fmt: skip
 BIASLESS = "dense, without a bias"
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
