@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from rarefeat.figures.save import freeze_layout
-from rarefeat.figures.style import COLUMN, PAGE, project_style
+from rarefeat.figures.style import COLUMN, NARROW, PAGE, project_style
 
 SMALLEST = 7
 """Type in points."""
@@ -49,7 +49,7 @@ def check(
         figure.canvas.draw()
         renderer = figure.canvas.get_renderer()
         width, height = figure.get_size_inches()
-        assert width in (COLUMN, PAGE)
+        assert width in (COLUMN, NARROW, PAGE)
 
         small = [
             text

@@ -4,7 +4,6 @@ Figures of studies that published tables suffice for are in figures_from_publish
 """
 
 import html
-import itertools
 import math
 from collections.abc import Callable
 
@@ -14,16 +13,17 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from claims_forest import COLOURS, claims_forest, svg
+from claims_forest import COLOURS, claims_forest, svg, text
 from figures_from_published import iter_figures
 from formatting import interval, records, select_rows
 from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.figures.labels import EPS, arm_name, n_of
-from rarefeat.figures.panels import draw_zero_line, finish_figure, panels, plot_points
+from rarefeat.figures.labels import arm_name, n_of
+from rarefeat.figures.panels import ESTIMATED, add_legend, draw_zero_line, panels, plot_points
 from rarefeat.figures.save import png_bytes
-from rarefeat.figures.style import GREY, MASKED, STYLES, SeriesStyle, project_style
+from rarefeat.figures.style import GREY, MASKED, NARROW, STYLES, SeriesStyle, project_style
+from rarefeat.stages.tables import PAIRED
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
 from rarefeat.studies.imbalance.figures import gate
@@ -54,6 +54,10 @@ def papers() -> dict[str, str]:
 
 MIN_REPLICAS = 5
 """Smallest number of replicas of a mean that is shown."""
+CLASSES = {verdict: COLOURS[verdict] for verdict in ("supported", "contradicted")} | {
+    "open": "none"
+}
+"""Colours of the squares of claims, by what is shown."""
 
 
 def score_heatmap(tables: PublishedTables) -> Figure:
@@ -61,7 +65,7 @@ def score_heatmap(tables: PublishedTables) -> Figure:
     table = tables["selection_scores_at_end"]
     table = table[table["n"] >= MIN_REPLICAS]
     points = list(table["point"].unique())
-    figure, (axes,) = panels(1, len(points), 2.7, sharey=True)
+    figure, (axes,) = panels(1, len(points), 2.9, NARROW, sharey=True)
     order = table.groupby("score")["mean"].mean().sort_values(ascending=False).index
     for ax, point in zip(axes, points, strict=True):
         wide = (
@@ -81,148 +85,148 @@ def score_heatmap(tables: PublishedTables) -> Figure:
             fmt=".2f",
             annot_kws={"size": 7},
             linewidths=0.5,
-            cbar=point == points[-1],
-            cbar_kws={"label": "AUC"},
+            cbar=False,
         )
         ax.set(
             title=f"bias scale {point.removeprefix('share=')}",
-            xlabel="relative frequency of the rare feature",
+            xlabel="relative frequency",
             ylabel="",
         )
-    figure.suptitle("How well each rule finds the neurons of the rare feature")
+    figure.suptitle("How well each rule finds the neurons of the rare feature (AUC)")
     return figure
 
 
 def algorithm_1(tables: PublishedTables) -> Figure:
     """Draw the share of runs that learn the feature with Algorithm 1, and with random masks."""
-    styles = {"dense": SeriesStyle("black", "o").without_line}
-    rows = []
-    for arm, words, colour in (
-        ("pruned_neuron", "smallest", MASKED),
-        ("random_neuron", "random", GREY),
-    ):
-        for onset, marker in ((0, "s"), (45, "^"), (92, "D")):
-            name = f"{words} neurons from step {onset} on"
-            styles[name] = SeriesStyle(colour, marker, filled=arm != "random_neuron").without_line
-            rows.append((arm, onset, name))
+    names = {"dense": "no mask", "pruned_neuron": "smallest", "random_neuron": "random"}
+    looks = (SeriesStyle("black", "o"), SeriesStyle(MASKED, "s"), SeriesStyle(GREY, "D"))
+    styles = {name: look.without_line for name, look in zip(names.values(), looks, strict=True)}
     table = tables["algorithm_1"]
-    table = table.merge(
-        pd.DataFrame([("dense", 0, "dense"), *rows], columns=["arm", "onset", "series"])
-    )
+    onset = table["onset"].map("from step {}".format).where(table["arm"] != "dense", "")
     ends = [
         fraction_interval(np.repeat([1.0, 0.0], [row.learned, row.n - row.learned]))
         for row in table.itertuples()
     ]
-    table["ci_low"], table["ci_high"] = zip(*ends, strict=True)
-    table["mean"] = table["learned"] / table["n"]
-    figure, axes = panels(height=2.4)
-    plot_points(axes[0, 0], table, "eps_min", "mean", styles, order=sorted(set(table["eps_min"])))
-    axes[0, 0].set(xlabel=EPS, ylabel="runs that learn it", ylim=(-0.03, 1.03))
-    axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Runs that learn the rare feature, with Algorithm 1 and without")
-    return finish_figure(figure, axes[0], styles, f"exact 95 % intervals, {n_of(*table['n'])}")
+    table = table.assign(
+        series=table["arm"].map(names),
+        place=(table["arm"].map(names) + " neurons " + onset).replace(
+            "no mask neurons ", "no mask"
+        ),
+        mean=table["learned"] / table["n"],
+        ci_low=[low for low, _ in ends],
+        ci_high=[high for _, high in ends],
+    )
+    levels = sorted(set(table["eps_min"]))
+    order = list(dict.fromkeys(table.sort_values(["arm", "onset"])["place"]))
+    figure, (axes,) = panels(1, len(levels), 2.2, NARROW, sharey=True)
+    for ax, eps_min in zip(axes, levels, strict=True):
+        rows = table[table["eps_min"] == eps_min]
+        plot_points(ax, rows, "share", "place", styles, order=order, horizontal=True, dodge=0)
+        ax.set(title=f"frequency {eps_min:g}", xlim=(-0.05, 1.05))
+        ax.xaxis.set_major_formatter(PercentFormatter(1))
+        ax.set_xticks([0, 0.5, 1])
+    figure.suptitle("Runs that learn the rare feature, with neurons masked and without")
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*table['n'])}", size=7)
+    return figure
 
 
 def table_2(tables: PublishedTables) -> Figure:
     """Draw what pruning changes in Table 2 next to every masked arm here, on CIFAR10-LT."""
     ours, printed = "here, 95 % interval", "printed, ± both standard deviations"
-    columns = {
-        "accuracy": "change of accuracy, points",
-        "delta_20": "change of frequent minus rare\nclasses, accuracy, points",
-    }
     entries = []
-    for name, metric in itertools.product(
-        ("cifar10_confirm_gains", "cifar10_rho50_gains", "cifar10_milder_gains"), columns
-    ):
-        gains = select_rows(tables[name], metric=f"balanced_{metric}", split="long_tailed")
+    for name in ("cifar10_confirm_gains", "cifar10_rho50_gains", "cifar10_milder_gains"):
+        gains = select_rows(tables[name], metric="balanced_accuracy", split="long_tailed")
         for row in records(gains[gains["alpha"] > 0]):
-            values = (
-                100 * row[key] for key in ("paired_difference", "paired_ci_low", "paired_ci_high")
-            )
-            entries.append((metric, f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, ours))
+            values = (100 * row[key] for key in PAIRED)
+            entries.append((f"{arm_name(row['arm'])}   ρ = {row['rho']:g}", *values, ours))
         rho = float(gains["rho"].max())
         gain, spread = (
-            value("CIFAR10-LT", rho, metric) for value in (printed_gain, printed_spread)
+            value("CIFAR10-LT", rho, "accuracy") for value in (printed_gain, printed_spread)
         )
-        ends = gain - spread, gain + spread
-        entries.append((metric, f"the paper   ρ = {rho:g}", gain, *ends, printed))
-    table = pd.DataFrame(entries, columns=["metric", "place", "mean", "ci_low", "ci_high", "from"])
-    places = table["place"].unique()
-    figure, (axes,) = panels(1, 2, height=0.21 * len(places) + 0.9, sharey=True)
+        entries.append((f"the paper   ρ = {rho:g}", gain, gain - spread, gain + spread, printed))
+    table = pd.DataFrame(entries, columns=["place", *ESTIMATED, "from"])
+    order = table["place"].unique()
     styles = {
         ours: SeriesStyle(MASKED, "D").without_line,
         printed: STYLES[4].replace(marker="s", filled=False).without_line,
     }
-    for ax, (metric, label) in zip(axes, columns.items(), strict=True):
-        plot_points(
-            ax,
-            table[table["metric"] == metric],
-            "gain",
-            "place",
-            styles,
-            series_column="from",
-            order=places,
-            horizontal=True,
-            dodge=0,
-        )
-        draw_zero_line(ax, vertical=True)
-        ax.set(xlabel=label)
-    figure.suptitle("Change by pruning on CIFAR10-LT, here and as printed in Table 2")
-    return finish_figure(figure, axes, styles)
+    figure, ((ax,),) = panels(height=0.2 * len(order) + 0.9, width=NARROW)
+    plot_points(
+        ax, table, "gain", "place", styles, series_column="from", order=order, horizontal=True,
+        dodge=0,
+    )  # fmt: skip
+    draw_zero_line(ax, vertical=True)
+    ax.set(xlabel="change of accuracy (points)")
+    figure.suptitle("Change of accuracy by pruning on CIFAR10-LT, here and in Table 2")
+    add_legend(figure, styles, columns=1)
+    return figure
 
 
 def photograph_views(tables: PublishedTables) -> Figure:
-    """Draw what the features of photographs keep and forget, by what the two views differ in."""
-    order = ("none", "crops", "colours", "crops_and_colours")
-    table = {"means": tables["photograph_views"]}
-    return augmentation_images(table, [f"views_{kind}" for kind in order])
+    """Draw what is read from features of images, by what the two views differ in."""
+    order = ("none", "crops", "crops_and_intensity", "colours", "crops_and_colours")
+    shown = {"digits": "image_views", "photographs": "photograph_views"}
+    found = {title: tables[name] for title, name in shown.items()}
+    return augmentation_images(found, [f"views_{kind}" for kind in order])
 
 
 def verdict_mosaic(tables: PublishedTables) -> str:
     """Draw every claim as a square by paper and group, as SVG.
 
-    Its colour is the verdict; the statement is a tooltip.
+    It is filled if the claim is supported, crossed if it is contradicted, and empty if neither is
+    shown; the statement is a tooltip.
     """
-    width, side, gap, left, y = 680, 15, 3, 218, 40
+    width, side, gap, left, y = 460, 13, 3, 165, 6
     step = side + gap
     per_row = (width - left) // step
     items = []
     rows = published_claims(tables, load())
     rows = rows[rows["primary"] & ~rows["check"]]
-    for i, (verdict, colour) in enumerate(COLOURS.items()):
-        x, top = 160 * (i % 4), 4 + 22 * (i // 4)
-        items.append(
-            f'<rect x="{x}" y="{top}" width="{side}" height="{side}" fill="{colour}"'
-            ' stroke="#888"/>'
-        )
-        text = WORDS.get(verdict, verdict)
-        items.append(f'<text x="{x + side + 5}" y="{top + 12}">{text}</text>')
+    shown = rows["verdict"].where(rows["verdict"].isin(list(CLASSES)), "open")
+    rows = rows.assign(
+        shown=shown,
+        ours=rows["paper"].str.startswith("beyond "),
+        paper=rows["paper"].str.removeprefix("beyond "),
+    )
+    for i, verdict in enumerate(CLASSES):
+        items += [square(120 * i, y, side, verdict), text(120 * i + side + 5, y + 11, verdict)]
     for paper, claims in rows.groupby("paper", sort=False):
-        counts = claims["verdict"].value_counts()
-        summary = ", ".join(
-            f"{counts[verdict]} {WORDS.get(verdict, verdict)}"
-            for verdict in COLOURS
-            if verdict in counts
-        )
-        heading = f"{html.escape(papers().get(paper, paper))}: {len(claims)} claims"
-        y += 24
-        items.append(f'<text x="0" y="{y}" font-weight="600">{heading}</text>')
-        items.append(f'<text x="0" y="{y + 14}" font-size="11">{summary}</text>')
+        counts = claims["shown"].value_counts()
+        summary = ", ".join(f"{counts[name]} {name}" for name in CLASSES if name in counts)
+        y += step + 24
+        items.append(text(0, y, papers().get(paper, paper), bold=True))
+        items.append(text(0, y + 15, f"{len(claims)} claims: {summary}", 11))
         y += 22
-        for group, members in claims.groupby("group", sort=False):
-            items.append(f'<text x="0" y="{y + 12}" font-size="11">{html.escape(group)}</text>')
+        for (ours, group), members in claims.groupby(["ours", "group"], sort=False):
+            name = f"beyond: {group}" if ours else group
+            items.append(text(0, y + 11, name, 11))
+            # A long name has a line of its own.
+            y += step * (len(name) > 27)
             for i, row in enumerate(records(members)):
                 statement = f"{row['statement']} ({row['source']})"
                 verdict = WORDS.get(row["verdict"], row["verdict"])
                 tooltip = f"{statement}: {verdict} {interval(row, 'estimate', 2)}"
-                items.append(
-                    f'<a href="#{anchor(row["claim_id"])}"><rect x="{left + i % per_row * step}"'
-                    f' y="{y + i // per_row * step}" width="{side}" height="{side}"'
-                    f' fill="{COLOURS[row["verdict"]]}" stroke="#888">'
-                    f"<title>{html.escape(tooltip)}</title></rect></a>"
-                )
+                place = left + i % per_row * step, y + i // per_row * step
+                drawn = square(*place, side, row["shown"], tooltip)
+                items.append(f'<a href="#{anchor(row["claim_id"])}">{drawn}</a>')
             y += step * math.ceil(len(members) / per_row) + 1
-    return svg(width, y + 8, items, "Every claim of the papers with its verdict")
+        y -= step
+    return svg(width, y + step + 8, items, "Every claim of the papers with its verdict")
+
+
+def square(x: float, y: float, side: int, verdict: str, tooltip: str = "") -> str:
+    """Return the square of a claim, as SVG."""
+    cross = f"M{x},{y} l{side},{side} M{x},{y + side} l{side},-{side}"
+    return (
+        f'<g stroke="#777"><rect x="{x}" y="{y}" width="{side}" height="{side}"'
+        f' fill="{CLASSES[verdict]}"/>'
+        + (
+            f'<path d="{cross}" stroke="#fff" stroke-width="1.6"/>'
+            if verdict == "contradicted"
+            else ""
+        )
+        + f"<title>{html.escape(tooltip)}</title></g>"
+    )
 
 
 DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure | str]]] = {
@@ -243,7 +247,7 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
         ("cifar10_confirm_gains",),
         lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}),
     ),
-    "photograph_views.png": (("photograph_views",), photograph_views),
+    "photograph_views.png": (("image_views", "photograph_views"), photograph_views),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""
 

@@ -27,9 +27,6 @@ BITMAP = re.compile(r'src="[^"]*/figures/([\w-]+\.png)"')
 EMBEDDED = re.compile(
     r'<p>(<a href="([^"]*(?:play|save)\.html)">Open the page on its own</a>\.)</p>'
 )
-COLUMN = 1200
-"""Pixels: a narrower bitmap is drawn for one column of a paper (figures/style.py), and is shown
-half as wide."""
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\s*(\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL
 )
@@ -145,17 +142,13 @@ def captioned(found: re.Match) -> str:
         lambda svg: (DOCS / "figures" / f"{svg[2]}.svg").read_text(encoding="utf-8"), found[1]
     )
     bitmap = BITMAP.search(picture)
-    # A PNG has its width in these bytes.
-    width = (
-        int.from_bytes((DOCS / "figures" / bitmap[1]).read_bytes()[16:20], "big")
-        if bitmap
-        else COLUMN
-    )
-    column = ' class="column"' if width < COLUMN else ""
     if bitmap:
+        # A PNG has its width in these bytes; type has one size in figures of all widths.
+        width = int.from_bytes((DOCS / "figures" / bitmap[1]).read_bytes()[16:20], "big") / 30
         source = re.search(r'src="([^"]*)"', picture)[1]
+        picture = picture.replace("<img ", f'<img style="width: {width:.0f}rem" ', 1)
         picture = f'<a href="{source}" title="Open at full size">{picture}</a>'
-    return f"<figure{column}>{picture}{f'<figcaption>{found[2]}</figcaption>' if found[2] else ''}</figure>"
+    return f"<figure>{picture}{f'<figcaption>{found[2]}</figcaption>' if found[2] else ''}</figure>"
 
 
 def mathml(found: re.Match) -> str:

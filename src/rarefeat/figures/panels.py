@@ -198,6 +198,23 @@ def plot_points(
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
+def plot_effects(ax: Axes, table: pd.DataFrame, styles: Mapping[str, SeriesStyle]) -> None:
+    """Plot estimates of two series in each place, joined by a line and sorted by difference."""
+    ends = table.pivot(index="place", columns="series", values="mean")[list(styles)]
+    ends = ends.loc[ends.diff(axis=1).iloc[:, -1].sort_values().index]
+    ax.hlines(range(len(ends)), ends.min(axis=1), ends.max(axis=1), color=GREY, lw=0.7, zorder=0.6)
+    plot_points(
+        ax, table, "estimate", "place", styles, order=list(ends.index), horizontal=True, dodge=0.3
+    )
+    label_first(ax, ends.iloc[0], styles)
+
+
+def label_first(ax: Axes, means: pd.Series, styles: Mapping[str, SeriesStyle]) -> None:
+    """Write the name of each series above its mark in the first row."""
+    for name, x in means.items():
+        ax.text(x, -0.5, name, color=styles[name].colour, ha="center", va="bottom")
+
+
 def check_linear(axis: Axis) -> None:
     """Raise ValueError for an axis of values that is not linear.
 

@@ -12,8 +12,11 @@ import matplotlib as mpl
 
 from rarefeat.model.arms import ARMS
 
-COLUMN, PAGE = 3.25, 6.75
-"""Width of a printed column and of a page (inches). Figures are saved at their printed size."""
+COLUMN, NARROW, PAGE = 3.25, 4.3, 6.75
+"""Width of a printed column, of what a telephone shows readably, and of a page (inches).
+
+Figures are saved at their printed size.
+"""
 SEQUENTIAL = "viridis"
 GREY = "0.55"
 """Colour of reference lines."""

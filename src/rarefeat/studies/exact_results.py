@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 THEOREMS, EXACT = "studies.theorems", "studies.theorems.exact"
 QUESTION = "Which statements of Shi's dissertation hold exactly?"
 CAPTIONS = {
-    "looped_transformer": "Logarithm of the normalised squared error over loops, by the number of"
-    " examples n: lines without rounding, marks the transformer's own output in double precision,"
-    " dashed the bound -t / kappa. Mean over experiments with 95 % intervals. See where the marks"
-    " stop falling and cross their bound, and whether the gap narrows with n as the text says.",
+    "looped_transformer": "Logarithm of the normalised squared error over loops, with the fewest"
+    " and the most examples: lines without rounding, marks the transformer's own output in double"
+    " precision, dashed the bound -t / kappa. Mean over experiments with 95 % intervals. See where"
+    " the marks stop falling, and how far each line is from its bound.",
     "low_rank_attention": "Mean squared error of linear attention by its rank, simulated, marks,"
     " and in closed form, lines, for tasks in the leading directions alone and in all of them. See"
     " at which rank more directions begin to harm.",
@@ -44,9 +44,8 @@ CAPTIONS = {
     "modular_addition": "Normalised margin over gamma*, and the share of neurons with one"
     " frequency, over training steps; mean over seeds with its 95 % interval. See whether both"
     " reach 1.",
-    "digit_neurons": "Silhouette of the best clustering of the neurons' directions, and median"
-    " cosine to the difference of the class means, at the end of training, by the size of the"
-    " initial weights. See for which of them two clusters form.",
+    "digit_neurons": "Silhouette of the best clustering of the neurons' directions at the end of"
+    " training, by the size of the initial weights. See for which of them clusters form.",
     "nuclear_norm": "Accuracy out of domain over the penalty on the nuclear norm, by the reading of"
     " the text; dashed are the printed 0.76 without and 0.94 with the penalty. See which way the"
     " penalty moves.",

@@ -72,11 +72,9 @@ class SmallTheorems(SeedSettings):
 MEASURE = Stage(f"{THEOREMS}.small:measure", SmallTheorems, ("probes.parquet",))
 SCHEMA = f"{THEOREMS}.small:SCHEMA"
 CAPTION = (
-    "(a) Sampled contrastive loss with l(t) = -t over minus the variance of the smoothed"
-    " representation, where spurious bits are independent and where one is tied to an invariant"
-    " bit. (b) How far the optimum of the logistic loss moves with each bit, over the norm of"
-    " the representation; spurious bits with and without a transformation. See that (a) is 1"
-    " only where they are independent, and whether rarer bits come later in (b)."
+    "How far the optimum of the logistic loss moves with each bit, over the norm of the"
+    " representation, at the largest norm: invariant bits from the most frequent to the rarest, and"
+    " spurious ones that a positive pair redraws or shares. See which it ignores."
 )
 
 

@@ -173,22 +173,21 @@ FIGURES = {
     "augmentation_dial": Figure(
         ("augmentation",),
         "The end of training from pairs that share nothing but the features, above, to identical"
-        " views, below: the share of the features with a neuron of their own, and the error of a"
-        " linear head, with a bias and without. See whether the order of the rows is that of the"
-        " quantity, and what the bias alone does.",
+        " views, below: the share of the features with a neuron of their own, with a bias and"
+        " without. See whether the order of the rows is that of the quantity, and what the bias"
+        " alone does.",
     ),
     "augmentation_representations": Figure(
         ("augmentation_neurons",),
-        "How often neurons fire, by kind of positive pair, beside the same neurons trained on"
-        " labels. See whether neurons are sparse.",
+        "How often neurons fire after training on identical views, without a bias and with one,"
+        " beside the same neurons trained on labels. See whether neurons are sparse.",
     ),
 }
 IMAGE_FIGURES = {
     "augmentation_images": (
         ("augmentation_images",),
-        "Images under several kinds of views: what probes read of the features, how far the classes"
-        " lie apart, and how far a crop or a change of intensity moves the features, beside the"
-        " network before training.",
+        "Images under several kinds of views: how often a linear probe of the features is right,"
+        " beside the network before training.",
     ),
     "augmentation_embeddings": (
         ("augmentation_images_units", "augmentation_images_embedding"),

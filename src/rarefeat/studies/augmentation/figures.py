@@ -17,16 +17,17 @@ from rarefeat.figures.panels import (
     add_legend,
     add_panel_letters,
     finish_figure,
+    label_first,
     panels,
     plot_lines,
     plot_points,
 )
-from rarefeat.figures.style import GREY, MANY, MARKERS, STYLES, SeriesStyle, sequential_styles
+from rarefeat.figures.style import MANY, MARKERS, NARROW, STYLES, SeriesStyle, sequential_styles
 from rarefeat.studies.augmentation import augmentation
 
 Tables = Mapping[str, pd.DataFrame]
 WITHOUT_BIAS = "_without_bias"
-OF_BIAS = {"with a bias": STYLES[0], "without a bias": STYLES[4].replace(filled=False)}
+OF_BIAS = {"with a bias": STYLES[0], "without": STYLES[4].replace(filled=False)}
 NAMES = {
     "random_mask": "random mask",
     "independent_noise": "noise of its own",
@@ -35,20 +36,6 @@ NAMES = {
 DIAL = (
     "random_mask", "mask=0.25", "mask=0.1", "independent_noise", "rho=0.5", "rho=0.9", "identical",
 )  # fmt: skip
-SHOWN = {
-    "covered_features": "features with a neuron of their own",
-    "regression_error": "error of a linear head\nover the label's variance",
-}
-OF_IMAGES = {
-    "linear_accuracy": "a linear probe reads the class",
-    "knn_accuracy": "nearest neighbours read the class",
-    "separation": "variance between classes",
-    "crop_invariance": "a crop does not move them",
-    "intensity_invariance": "nor a change of intensity",
-    "colour_invariance": "nor a change of colour",
-    "firing_rate": "a unit of the last block fires",
-}
-"""What is measured of features of images, in words."""
 BEFORE = "before training"
 BINS = np.linspace(0, 1, 21)
 MIDDLES = (BINS[1:] + BINS[:-1]) / 2
@@ -73,28 +60,23 @@ def names_in_table(names: tuple[str, ...], table: pd.DataFrame) -> list[str]:
 
 
 def augmentation_dial(tables: Tables) -> Figure:
-    """Plot features with a neuron of their own, and the error of a head, by kind of pair."""
+    """Plot features with a neuron of their own, by kind of pair, with a bias and without."""
     (table,) = tables.values()
     rows = augmentation(table) if "seed" in table else table
+    rows = rows[rows["metric"] == "covered_features"]
     biased = names_in_table(DIAL, rows)
-    rows = rows[rows["study"].str.removesuffix(WITHOUT_BIAS).isin(biased)]
-    without = rows["study"].str.endswith(WITHOUT_BIAS)
+    kinds = rows["study"].str.removesuffix(WITHOUT_BIAS)
     rows = rows.assign(
-        place=rows["study"].str.removesuffix(WITHOUT_BIAS).map(pair_name),
-        series=without.map({False: "with a bias", True: "without a bias"}),
-    )
+        place=kinds.map(pair_name),
+        series=(kinds == rows["study"]).map({True: "with a bias", False: "without"}),
+    )[kinds.isin(biased)]
     order = [pair_name(name) for name in biased]
-    figure, axes = panels(1, 2, 1.1 + 0.22 * max(len(order), 2), sharey=True)
-    for ax, (metric, label) in zip(axes[0], SHOWN.items(), strict=True):
-        plot_points(
-            ax, rows[rows["metric"] == metric], "value", "place", OF_BIAS, order=order,
-            horizontal=True, dodge=0,
-        )  # fmt: skip
-        ax.set(xlim=(-0.04, 1.04), xlabel=label)
-    axes[0, 0].xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Features with a neuron of their own, and the error of a head")
-    entries = {name: look.without_line for name, look in OF_BIAS.items()}
-    add_legend(figure, entries, f"{INTERVALS}, {n_of(*rows['n'])}")
+    figure, ((ax,),) = panels(height=1.1 + 0.22 * max(len(order), 2), width=NARROW)
+    plot_points(ax, rows, "value", "place", OF_BIAS, order=order, horizontal=True, dodge=0)
+    label_first(ax, rows[rows["place"] == order[0]].set_index("series")["mean"], OF_BIAS)
+    ax.set(xlim=(-0.04, 1.04), xlabel=f"{INTERVALS}, {n_of(*rows['n'])}")
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Features with a neuron of their own, by kind of positive pair")
     return figure
 
 
@@ -116,16 +98,13 @@ def augmentation_representations(tables: Tables) -> Figure:
     (neurons,) = tables.values()
     trained = neurons[neurons["encoder"] == "trained"]
     labelled = neurons[neurons["encoder"] == "supervised"]
-    wanted = (
-        "identical" + WITHOUT_BIAS, "random_mask" + WITHOUT_BIAS, "identical", "independent_noise",
-        "random_mask",
-    )  # fmt: skip
+    wanted = "identical" + WITHOUT_BIAS, "identical"
     drawn = [
         (pair_name(name).replace(", ", ",\n"), trained[trained["study"] == name])
         for name in names_in_table(wanted, neurons)
     ]
     drawn += [("trained on labels", rows) for _, rows in labelled.groupby("study", sort=False)]
-    figure, axes = panels(1, len(drawn), 1.8, sharey=True)
+    figure, axes = panels(1, len(drawn), 2.2, NARROW, sharey=True)
     for ax, (title, rows) in zip(axes[0], drawn, strict=True):
         shares = histograms(rows, ["seed"], "activity")
         ax.stairs(shares.groupby("rate")["share"].mean(), BINS, color="0.75", fill=True)
@@ -133,7 +112,7 @@ def augmentation_representations(tables: Tables) -> Figure:
         ax.set(title=title, xlabel=quantity("activity").symbol, xlim=(-0.02, 1.02))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     axes[0, 0].set(ylabel="share of neurons", ylim=(0, None))
-    figure.suptitle("How many inputs activate a neuron, by kind of pair")
+    figure.suptitle("How many inputs activate a neuron: without a bias, with one, and by labels")
     entries = {
         "mean over seeds": Rectangle((0, 0), 1, 1, color="0.75"),
         "95 % interval": SeriesStyle("0.15"),
@@ -142,24 +121,25 @@ def augmentation_representations(tables: Tables) -> Figure:
 
 
 def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
-    """Plot what features of images keep and forget, by kind of views and before training."""
-    (table,) = tables.values()
-    names = name_views(kinds)
-    # Before training the kinds are one network.
-    before = (table["network"] == "initial") & (table["study"] == kinds[0])
-    rows = table[(table["network"] == "trained") | before]
-    series = rows["study"].map(names).where(rows["network"] == "trained", BEFORE)
-    rows = rows.assign(place=rows["metric"].map(OF_IMAGES), series=series).dropna(subset=["place"])
-    looks = (STYLES[0], STYLES[2], STYLES[4], STYLES[3])[: len(kinds)]
-    styles = dict(zip(names.values(), looks, strict=False)) | {BEFORE: SeriesStyle(GREY, "v")}
-    order = [name for name in OF_IMAGES.values() if name in set(rows["place"])]
-    figure, ((ax,),) = panels(height=1.0 + 0.3 * len(order))
-    plot_points(ax, rows, "value", "place", styles, order=order, horizontal=True, dodge=0.4)
-    ax.set(xlim=(min(-0.03, ax.get_xlim()[0]), 1.03), xlabel="share, or mean cosine")
-    ax.set_title("What the features of an image hold, by what its two views differ in")
-    count = table["seed"].nunique() if "seed" in table else table["n"].max()
-    entries = {name: look.without_line for name, look in styles.items()}
-    add_legend(figure, entries, f"{INTERVALS}, {n_of(count)}")
+    """Plot how often a linear probe of the features is right, by kind of views, for each table."""
+    names = {BEFORE: BEFORE} | name_views(kinds)
+    figure, axes = panels(
+        len(tables), 1, 0.9 + 0.22 * len(names) * len(tables), NARROW, sharex=True
+    )
+    for ax, (title, table) in zip(axes[:, 0], tables.items(), strict=True):
+        rows = table[table["metric"] == "linear_accuracy"]
+        # Before training the kinds are one network.
+        initial = rows[(rows["network"] == "initial") & (rows["study"] == kinds[0])]
+        rows = pd.concat([initial.assign(study=BEFORE), rows[rows["network"] == "trained"]])
+        rows = rows.assign(place=rows["study"].map(names)).dropna(subset="place")
+        order = [name for name in names.values() if name in set(rows["place"])]
+        look = STYLES[0].without_line
+        plot_points(ax, rows, "value", "place", look, order=order, horizontal=True)
+        count = rows["seed"].nunique() if "seed" in rows else rows["n"].max()
+        ax.set_title(f"{title}, {n_of(count)}" if len(tables) > 1 else n_of(count))
+    ax.set(xlim=(0, 1.03), xlabel=f"a linear probe is right ({INTERVALS})")
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("What is read from features of images, by what two views differ in")
     return figure
 
 

@@ -309,10 +309,8 @@ FIGURES = {
     "fate_conditions": Figure(
         ("fate_points",),
         "Fraction of replicas that have learned the rare feature by the last step (a cosine of at"
-        " least 0.5), with exact 95 % intervals, against its frequency: fresh pairs at every step,"
-        " and pairs that come back, a line for each weight decay. Right, controls: each pair also"
-        " with the sign of the rare feature flipped, the rare feature alone in its samples, and no"
-        " noise.",
+        " least 0.5), with exact 95 % intervals, against its frequency, at each weight decay: fresh"
+        " pairs at every step, and pairs that come back.",
     ),
 }
 PAGE = Page("Late learning", ("fate_shares", "fate_points"), tuple(FIGURES), QUESTION)

@@ -7,32 +7,25 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
-from rarefeat.figures.labels import EPS, STEP, n_of
-from rarefeat.figures.panels import label_ends, panels, plot_lines, plot_points
-from rarefeat.figures.style import GREY, RARE, SeriesStyle, assign_styles, sequential_styles
+from rarefeat.figures.labels import STEP, n_of
+from rarefeat.figures.panels import add_legend, label_ends, panels, plot_lines
+from rarefeat.figures.style import GREY, NARROW, STYLES, assign_styles, sequential_styles
 from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
 PAIRS = 8192
-"""Number of training pairs of the controls."""
-CONTROLS = {
-    "plain": "as drawn",
-    "antithetic": "each also with\nits sign flipped",
-    "apart": "rare feature\nwithout others",
-    "noiseless": "no noise",
-}
+"""Number of reused pairs of the figure of decays."""
 PUSHED = {
     "neuron": "fresh pairs, a push for each neuron",
     "feature": "fresh pairs, a push for each feature",
     "": "reused pairs, their own push",
 }
 """What pushes, in the order of the legend of the figure of the push."""
-LOOK = {"": SeriesStyle(RARE, "o")}
 REUSED = "fresh", "reused", "reuse", "rarest"
 """Studies of pairs as drawn on the axis of the push."""
 DOSES = 0.1, 10
 """Range of pushes of the figure, in units of the threshold."""
 LATE = 0.02
-"""Weight decay at which most features are learned late; that of the panels with a single decay."""
+"""Weight decay at which most features are learned late."""
 
 
 def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
@@ -47,7 +40,7 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
     decay = LATE if (shares["lambda"] == LATE).any() else shares["lambda"].min()
     shares = shares[(shares["lambda"] == decay) & (shares["study"] == "reuse")]
     order = [*sorted(set(shares["N"]) - {0}), *([0] if (shares["N"] == 0).any() else [])]
-    figure, ((ax,),) = panels(height=2.6)
+    figure, ((ax,),) = panels(height=2.6, width=NARROW)
     ends = {}
     for N, style in sequential_styles(order).items():
         line = shares[shares["N"] == N].sort_values("step")
@@ -72,6 +65,7 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
         ylabel="runs that have learned it",
         title="Runs that have learned the rare feature, by reuse",
     )
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     label_ends(ax, ends)
@@ -79,33 +73,23 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
 
 
 def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw who learned the feature by the last step: by frequency and decay, and by control."""
-    points = add_shares(tables["fate_points"])
-    plain = as_drawn(points)
-    figure, ((fresh, reused, right),) = panels(1, 3, height=2.4, width_ratios=[1.1, 1.1, 1])
+    """Draw who learned the feature by the last step, by frequency, from fresh and reused pairs."""
+    plain = as_drawn(add_shares(tables["fate_points"]))
     N = PAIRS if PAIRS in set(plain["N"]) else plain["N"].max()
-    for ax, number, title in ((fresh, 0, "fresh pairs"), (reused, N, f"{N:,} reused pairs")):
-        rows = plain[plain["N"] == number].assign(series=plain["lambda"])
-        styles = sequential_styles(sorted(set(rows["series"])))
-        plot_lines(ax, rows, "eps_min", "share_learned", styles, bounds=(0, 1))
-        ax.yaxis.set_major_formatter(PercentFormatter(1))
-        ax.set(ylim=(-0.04, 1.04), xlabel=EPS, title=title)
-        ends = rows.sort_values("eps_min").groupby("series")["mean"].last()
-        names = {f"decay {decay:g}": (y, styles[decay].colour) for decay, y in ends.items()}
-        label_ends(ax, names)
-    fresh.set_ylabel("runs that have learned it\nby the last step")
-    control = points["study"].isin(["untied", "noiseless"]) & (points["N"] > 0)
-    same = plain[(plain["study"] == "reuse") & (plain["N"] == N)]
-    same = same[same["lambda"].isin(points.loc[control, "lambda"])]
-    rows = pd.concat([same, points[control & (points["N"] == N)]])
-    rows["series"] = rows["latents"].where(rows["sigma"] > 0, "noiseless").map(CONTROLS)
-    order = [name for name in CONTROLS.values() if name in set(rows["series"])]
-    rows = rows.assign(place=rows["series"], series="")
-    plot_points(right, rows, "share_learned", "place", LOOK, order=order, horizontal=True)
-    right.xaxis.set_major_formatter(PercentFormatter(1))
-    right.set(xlim=(-0.04, 1.04), title=f"controls, {N:,} pairs")
-    figure.suptitle("Runs that have learned the rare feature, by weight decay")
-    figure.supxlabel(f"exact 95 % intervals, {n_of(*points['n'])}", fontsize=7.5)
+    names = {0: "fresh pairs", N: f"{N:,} reused pairs"}
+    plain = plain.assign(series=plain["N"].map(names)).dropna(subset="series")
+    styles = dict(zip(names.values(), (STYLES[4].replace(filled=False), STYLES[0]), strict=False))
+    decays = sorted(set(plain["lambda"]))
+    figure, axes = panels(1, len(decays), 2.4, NARROW, sharex=True, sharey=True)
+    for ax, decay in zip(axes[0], decays, strict=True):
+        plot_lines(
+            ax, plain[plain["lambda"] == decay], "eps_min", "share_learned", styles, bounds=(0, 1)
+        )
+        ax.set(ylim=(-0.04, 1.04), xlabel="relative frequency", title=f"decay {decay:g}")
+    axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
+    axes[0, 0].set_ylabel("runs that have learned it")
+    figure.suptitle("Who has learned the rare feature by the last step, at each weight decay")
+    add_legend(figure, styles, f"exact 95 % intervals, {n_of(*plain['n'])}")
     return figure
 
 

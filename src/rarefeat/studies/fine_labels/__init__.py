@@ -258,16 +258,16 @@ FIGURES = {
     "crossing": (
         ("fine_labels_heads", "fine_labels_crossing", "fine_labels_crossing_heads"),
         "Contrastive encoders between networks with coarse and with fine labels: error of linear"
-        " heads on hard samples against the number of subclasses, by positive pair, with a bias and"
-        " without. Compare each kind of positive pair with both supervised curves.",
+        " heads on hard samples against the number of subclasses, from two views of a sample, with"
+        " a bias and without. Compare both with the supervised curves.",
     ),
 }
 """Tables and caption of each figure of the networks, by its function."""
 SEE_SWEEP = (
     "Error of the coarse task on validation images by the labels of the pretraining, minus that of"
-    " the baseline, which is pretrained on the superclasses; means over seeds with 95 % intervals."
-    " Open marks are the nearest rows of Table 1 of the paper, whose levels are of other images and"
-    " networks. Compare the directions with the paper's."
+    " the baseline, which is pretrained on the superclasses; means over seeds with 95 % intervals,"
+    " against the nearest rows of Table 1 of the paper, whose levels are of other images and"
+    " networks. In the grey the directions differ from the paper's."
 )
 
 

@@ -7,16 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, n_of, seeds_of
-from rarefeat.figures.panels import (
-    ESTIMATED,
-    add_legend,
-    draw_zero_line,
-    label_ends,
-    panels,
-    plot_lines,
-    plot_points,
-)
-from rarefeat.figures.style import GREY, STYLES, SeriesStyle
+from rarefeat.figures.panels import label_ends, panels, plot_lines
+from rarefeat.figures.style import GREY, NARROW, STYLES, SeriesStyle, assign_styles
 from rarefeat.stages.tables import PAIRED
 from rarefeat.studies.fine_labels import RIDGE, FineLabels, doc_tables
 from rarefeat.studies.fine_labels.tables import BASELINE
@@ -24,19 +16,10 @@ from rarefeat.studies.fine_labels.tables import BASELINE
 Tables = Mapping[str, pd.DataFrame]
 ERROR = (0.0, 1.0)
 """Range of an error."""
-DASHED, DOTTED = (0, (4, 1.5)), (0, (1, 1))
+DOTTED = (0, (1, 1))
 LABEL_STYLES = {"coarse": STYLES[0], "fine": STYLES[4]}
 SAMPLES = {"hard_error": "hard samples", "easy_error": "easy"}
 SUBCLASSES = "subclasses of a superclass, $k$"
-PAIR_NAMES = {
-    "views": "two views of a sample",
-    "subclass": "pairs of a subclass",
-    "superclass": "pairs of a superclass",
-}
-LOOKS = {
-    "here": STYLES[0].without_line,
-    "the paper, nearest row of Table 1": STYLES[4].replace(marker="D", filled=False).without_line,
-}
 
 
 def set_axes(ax: Axes, k: list[int], label: str = "") -> None:
@@ -53,7 +36,7 @@ def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     rows = rows[rows["s_dag"] == fine_labels.hierarchy.s_dag]
     rows = rows.assign(series=rows["labels"] + " labels, " + rows["metric"].map(SAMPLES))
     k = sorted(set(rows["k"]))
-    figure, ((ax,),) = panels(height=2.5)
+    figure, ((ax,),) = panels(height=2.5, width=NARROW)
     styles = {
         f"{name} labels, {samples}": style.replace(
             dash="-" if metric == "hard_error" else DOTTED, filled=metric == "hard_error"
@@ -67,45 +50,41 @@ def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     label_ends(ax, {name: (mean, styles[name].colour) for name, mean in last.items()})
     ax.set(
         xlabel=f"{SUBCLASSES}\n{INTERVALS}, {n_of(*rows['n'])}",
-        title="Errors on easy and on hard samples, with coarse and with fine labels",
     )
+    figure.suptitle("Errors on easy and on hard samples, with coarse and with fine labels")
     return figure
 
 
 def crossing(tables: Tables, fine_labels: FineLabels) -> Figure:
-    """Draw errors of contrastive encoders on hard samples against k, by positive pair."""
+    """Draw errors on hard samples against k: of views, with a bias and without, and of labels."""
     found = list(tables.values())
     rows = doc_tables.crossing_rows(*found) if len(found) > 1 else found[0]
     arms = [arm for arms in fine_labels.crossing.arms.values() for arm in arms]
     strongest = max((arm.bias for arm in arms), default=0)
-    # A series for each positive pair, or for each mask, between those of both kinds of labels.
-    styles = {
-        "coarse labels": SeriesStyle(GREY, "v"),
-        "fine labels": SeriesStyle(GREY, "^", DASHED),
-    } | dict(zip(PAIR_NAMES.values(), (STYLES[0], STYLES[4], STYLES[5]), strict=False))
-    names = rows["pair"].map(PAIR_NAMES)
-    rows = rows.assign(series=names.where(rows["pair"] != "labels", rows["arm"] + " labels"))
-    figure, axes = panels(1, 2, height=2.5, sharey=True)
-    hard = rows[rows["quantity"] == "hard"]
+    shown = {
+        ("labels", "coarse"): ("coarse labels", SeriesStyle(GREY, "v", DOTTED)),
+        ("views", "dense"): ("views, no bias", STYLES[4].replace(filled=False)),
+        ("labels", "fine"): ("fine labels", SeriesStyle(GREY, "^", DOTTED)),
+        ("views", f"dense-bias={strongest:g}"): (f"views, bias {strongest:g}", STYLES[0]),
+    }
+    names = [shown.get(pair, ("",))[0] for pair in zip(rows["pair"], rows["arm"], strict=True)]
+    rows = rows.assign(series=names)[rows["quantity"] == "hard"]
+    styles = dict(shown.values())
+    figure, ((ax,),) = panels(height=2.5, width=NARROW)
+    plot_lines(ax, rows, "k", "value", styles, bounds=ERROR)
+    set_axes(ax, sorted(fine_labels.k), "error on hard samples")
     value = "value" if "value" in rows else "mean"
-    biased = f"dense-bias={strongest:g}"
-    titles = {biased: f"contrastive pairs, with a bias of {strongest:g}", "dense": "without a bias"}
-    for ax, (arm, title) in zip(axes[0], titles.items(), strict=True):
-        chosen = hard[hard["arm"].isin([arm, "coarse", "fine"])]
-        plot_lines(ax, chosen, "k", "value", styles, bounds=ERROR)
-        set_axes(ax, sorted(fine_labels.k))
-        ax.set_title(title)
-        last = chosen[chosen["k"] == chosen["k"].max()].groupby("series")[value].mean()
-        label_ends(ax, {name: (y, styles[name].colour) for name, y in last.items()}, least=0.1)
-    axes[0, 0].set_ylabel("error of a linear head\non hard samples")
-    figure.suptitle("Error on hard samples, by positive pair")
-    seeds = seeds_of(rows[rows["pair"] != "labels"])
-    figure.supxlabel(f"{INTERVALS}, {seeds}; penalty of the head {RIDGE:g}", size=7.5)
+    last = rows[(rows["k"] == rows["k"].max()) & (rows["series"] != "")].groupby("series")[value]
+    label_ends(ax, {name: (y, styles[name].colour) for name, y in last.mean().items()}, least=0.1)
+    figure.suptitle("Error of a head on contrastive features, with a bias and without,\n"
+                    "between networks with coarse and with fine labels")  # fmt: skip
+    seeds = seeds_of(rows[rows["pair"] == "views"])
+    figure.supxlabel(f"{INTERVALS}, {seeds}; penalty of the head {RIDGE:g}", size=7)
     return figure
 
 
 def granularity(tables: Tables) -> Figure:
-    """Draw the error minus the baseline's by kind of labels, here and as printed."""
+    """Draw the error minus the baseline's by kind of labels, as measured against as printed."""
     (table,) = tables.values()
     table = table if "printed" in table else doc_tables.granularity(table)
     rows = table[
@@ -114,22 +93,23 @@ def granularity(tables: Tables) -> Figure:
         & (table["labels"] != BASELINE)
     ]
     kinds = rows["labels"].str.partition("-")[0].map(doc_tables.KINDS)
-    rows = rows.assign(
-        place=kinds + rows["classes"].map(", {:.0f}".format),
-        **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
-    )
-    order = list(dict.fromkeys(rows.sort_values("classes", kind="stable")["place"]))
-    order.sort(key=lambda place: list(doc_tables.KINDS.values()).index(place.rpartition(",")[0]))
-    here, paper = LOOKS
-    printed = rows.assign(series=paper, **dict.fromkeys(ESTIMATED, rows["printed"]))
-    both = pd.concat([rows.assign(series=here), printed])
-    tasks = sorted(rows["superclass"].unique())
-    figure, axes = panels(1, len(tasks), 1.1 + 0.22 * max(len(order), 2), sharey=True)
-    for ax, task in zip(axes[0], tasks, strict=True):
-        shown = both[both["superclass"] == task]
-        plot_points(ax, shown, "value", "place", LOOKS, order=order, horizontal=True, dodge=0.3)
-        draw_zero_line(ax, vertical=True)
-        ax.set(title=task, xlabel="error after fine-tuning\nminus the baseline's (points)")
-    figure.suptitle("Error after fine-tuning, by the labels of the pretraining")
-    add_legend(figure, LOOKS, f"{INTERVALS}, {n_of(*rows['n'])}")
+    figure, ((ax,),) = panels(height=3.4, width=NARROW)
+    for kind, style in assign_styles(kinds).items():
+        of_kind = rows[kinds == kind]
+        x, (mean, low, high) = of_kind["printed"], (100 * of_kind[name] for name in PAIRED)
+        ax.errorbar(x, mean, [mean - low, high - mean], elinewidth=0.8,
+                    **style.without_line.line, label=kind)  # fmt: skip
+    ax.axhline(0, color=GREY, lw=0.7)
+    ax.axvline(0, color=GREY, lw=0.7)
+    low, high = ax.get_xlim()
+    bottom, top = ax.get_ylim()
+    for x, y in (((low, 0), (0, top)), ((0, high), (bottom, 0))):
+        ax.fill_between(x, *y, color="0.92", lw=0, zorder=0)
+    ax.set(
+        xlim=(low, high), ylim=(min(bottom, -0.3), top),
+        xlabel="as printed: error minus the baseline's (points)", ylabel="here (points)",
+    )  # fmt: skip
+    figure.suptitle("Error after fine-tuning, by the labels of the pretraining\n"
+                    "(grey: here and in print it changes in opposite directions)")  # fmt: skip
+    figure.legend(loc="outside lower center", ncols=2, title=f"{INTERVALS}, {n_of(*rows['n'])}")
     return figure

@@ -101,18 +101,15 @@ FIGURES = {
     "figure3_cosine_similarity": Figure(
         ("paper.figure_3_grid",),
         "Cosine similarity of positive test pairs after training, on a balanced test set (a) and at"
-        " the frequencies of training (b); the same beside both references, the encoder at"
-        " initialisation and the ideal one (c, d); and what pruning by neuron changes at the same"
-        " seed (e, f). The ideal encoder has no bias and reads the noise along every feature: where"
-        " there is much noise, training, whose bias cuts small activations off, can end above it.",
+        " the frequencies of training (b), and what pruning by neuron changes at the same seed (c,"
+        " d). The encoder at initialisation and the ideal one are in the table of trends.",
     ),
     "figure4_regression_mse": Figure(
         ("paper.figure_4_grid",),
         "Test error of a linear head that regresses the sum of the features, on a balanced test set"
-        " (a) and at the frequencies of training (b); lower is better. The same beside both"
-        " references, the encoder at initialisation and the ideal one (c, d), and what pruning by"
-        " neuron changes at the same seed (e, f). See how little the rarest settings leave to gain"
-        " at the frequencies of training, where few samples have the feature.",
+        " (a) and at the frequencies of training (b); lower is better. Below, what pruning by neuron"
+        " changes at the same seed (c, d). See how little the rarest settings leave to gain at the"
+        " frequencies of training, where few samples have the feature.",
     ),
     "alignment_heatmap": Figure(
         ("alignment_heatmap",),
@@ -122,18 +119,14 @@ FIGURES = {
     ),
     "arms": Figure(
         ("paper_trends", "direct_trends"),
-        "The largest \\|cos\\| of any neuron with the rare feature at the lowest and at the highest"
-        " frequency of the grid, without a mask and with each, and beside it how many neurons are"
-        " aligned with it: copies of a neuron that is there. The numbers are what a mask changes at"
-        " the same seed, averaged over all frequencies, with its 95 % interval.",
+        "What each mask changes of the largest \\|cos\\| of any neuron with the rare feature at the"
+        " same seed, averaged over all frequencies, with its 95 % interval.",
     ),
     "trajectories": Figure(
         ("paper.arms_trajectories",),
-        "Over training, from the lowest frequency to the highest: alignment with the rare feature"
-        " (a) and with the others (b), and the loss over its floor (c), dense and with every neuron"
-        " of the rare feature masked. Medians, because the loss of the network without its mask"
-        " grows without bound there: arrows are beyond the axis. See that frequent features are"
-        " learned first, and how long the rare one waits.",
+        "Alignment with the rare feature over training, dense, from the lowest frequency to the"
+        " highest, beside the bias over the norm of a neuron. See which frequencies are ahead of the"
+        " gate when it closes.",
     ),
 }
 FIGURES_OF_GRID = (
@@ -179,9 +172,9 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         )  # fmt: skip
     printed_bias = Figure(
         tuple(f"{name}_grid" for name in BIASES),
-        "What Figures 1 to 4 show of dense, on the balanced test set, under the bias of the grid"
-        " and under Wen and Li's, in proportion to the norm or growing. See from which frequency"
-        " on each learns the rare feature, and what a linear head makes of the encoder.",
+        "The share of dense runs that learn the rare feature, against how rare it is, under the"
+        " bias of the grid and under Wen and Li's, in proportion to the norm or growing. See from"
+        " which frequency on each learns it.",
         sections={"studies": {name: studies[name] for name in BIASES}},
     )
     gate = Figure(

@@ -14,6 +14,7 @@ from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import (
     EPS,
+    FREQUENCY,
     INTERVALS,
     STEP,
     add_series_column,
@@ -25,8 +26,10 @@ from rarefeat.figures.labels import (
     test_set_name,
 )
 from rarefeat.figures.panels import (
+    ESTIMATED,
     draw_zero_line,
     finish_figure,
+    label_ends,
     paired_differences,
     panels,
     plot_lines,
@@ -36,9 +39,8 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.style import (
     COLUMN,
-    FREQUENT,
     GREY,
-    RARE,
+    NARROW,
     STYLES,
     SeriesStyle,
     assign_styles,
@@ -46,6 +48,7 @@ from rarefeat.figures.style import (
 )
 from rarefeat.model.arms import ARMS
 from rarefeat.model.thresholds import HALF_LEARNED
+from rarefeat.stages.tables import PAIRED
 from rarefeat.studies.imbalance import GATE
 from rarefeat.studies.imbalance.doc_tables import bias_levels, compare_changes
 from rarefeat.workflow.config.study import Study
@@ -53,14 +56,7 @@ from rarefeat.workflow.config.study import Study
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
-FIGURES_1_TO_4 = ("aligned_neurons", "max_alignment", "cosine_similarity_balanced",
-                  "regression_mse_balanced")  # fmt: skip
-BEYOND, END = "^", 1.15
 BIASLESS = "dense, without a bias"
-ENDS = {
-    "at_lowest": (SeriesStyle(RARE, "o"), "at the lowest frequency", "left"),
-    "at_highest": (SeriesStyle(FREQUENT, "s"), "at the highest", "right"),
-}
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
     "max_alignment": "largest cosine",
@@ -149,7 +145,7 @@ def draw_gains(ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: S
 
 
 def finish_levels(
-    figure: Figure, axes: np.ndarray, grid: pd.DataFrame, levels: Styles, metric: str, **more: Any
+    figure: Figure, axes: np.ndarray, grid: pd.DataFrame, levels: Styles, metric: str
 ) -> Figure:
     """Finish a figure of a metric whose legend has noise levels: the NSR, as in the paper."""
     sigmas = grid.drop_duplicates("nsr").set_index("nsr")["sigma"]
@@ -158,14 +154,14 @@ def finish_levels(
     }
     figure.align_ylabels()
     figure.suptitle(f"The {NOUNS[metric]} against frequency")
-    return finish_figure(figure, axes.flat, entries | more, f"{INTERVALS}, {seeds_of(grid)}")
+    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(grid)}")
 
 
 def bias_name(study: Study) -> str:
-    """Name the bias of a study and the length of its training."""
+    """Name the bias of a study."""
     bias = study.training.bias
-    rule = {"follow": "", "grow": " growing,"}.get(bias.rule, f" {bias.rule},")
-    return f"bias scale {bias.share:g},{rule} {study.training.T:,} steps"
+    rule = {"follow": "", "grow": ", growing"}.get(bias.rule, f", {bias.rule}")
+    return f"scale {bias.share:g}{rule}"
 
 
 def alignment(tables: Tables, metric: str) -> Figure:
@@ -186,32 +182,25 @@ def alignment(tables: Tables, metric: str) -> Figure:
 
 
 def quality(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 3 and 4: dense beside initialisation and the ideal, and other arms' gains."""
+    """Plot Figures 3 and 4: dense above, and the gain of each other arm below, by test set."""
     grid, others, levels = compared(*tables.values())
-    dashes = {arm: assign_styles([arm])[arm].dash for arm in UNTRAINED if arm in set(grid["arm"])}
-    heights = [1.4, 1, *(1 for _ in others)]
+    heights = [1.4, *(1 for _ in others)]
     figure, axes = panels(
-        len(heights), 2, 1.5 + 1.1 * sum(heights), sharex=True, sharey="row", height_ratios=heights
-    )
-    for (upper, beside, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
+        len(heights), 2, 1.2 + 1.1 * sum(heights), NARROW, sharex=True, sharey="row",
+        height_ratios=heights,
+    )  # fmt: skip
+    for (upper, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
         column = f"{metric}_{test}"
-        draw = functools.partial(draw_metric, metric=column, series_column="nsr")
-        for arm, dash in dashes.items():
-            plain = {level: SeriesStyle(look.colour, dash=dash) for level, look in levels.items()}
-            draw(beside, grid[grid["arm"] == arm], styles=plain, band=True)
-        for ax in (upper, beside):
-            draw(ax, grid[grid["arm"] == "dense"], styles=levels)
+        dense = grid[grid["arm"] == "dense"]
+        draw_metric(upper, dense, column, levels, series_column="nsr")
         for ax, series in zip(lower, others, strict=True):
             draw_gains(ax, grid, series, column, levels)
-        upper.set_title(test_set_name(column))
+        upper.set_title(test_set_name(column).replace(" at ", " at\n"))
     setp(axes[1:, 1], ylabel="")
-    setp(axes[-1], xlabel=EPS)
+    setp(axes[-1], xlabel="relative frequency")
     set_x_margins(axes[0, 0], grid["eps_min"])
-    axes[0, 0].set_ylabel(f"{quantity(metric).symbol},\nafter training")
-    axes[1, 0].set_ylabel("with both\nreferences")
-    lines = {"after training": SeriesStyle("black")}
-    lines |= {arm_label(arm): SeriesStyle("black", dash=dash) for arm, dash in dashes.items()}
-    return finish_levels(figure, axes, grid, levels, metric, **lines)
+    axes[0, 0].set_ylabel(quantity(metric).symbol)
+    return finish_levels(figure, axes, grid, levels, metric)
 
 
 # Figures of imbalance_and_pruning.
@@ -250,107 +239,75 @@ def gate(tables: Tables) -> Figure:
 
 
 def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
-    """Plot Figures 1 to 4 of dense under the bias of the grid and under Wen and Li's."""
+    """Plot the share of runs that learn the rare feature under the grid's bias and Wen and Li's."""
     table = bias_levels(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
+    table = table[table["metric"] == "learned"]
     names = {name: bias_name(studies[name]) for name in table["study"].unique()}
     styles = dict(zip(names.values(), (STYLES[0], STYLES[4], STYLES[5]), strict=False))
     table = table.assign(series=table["study"].map(names))
-    figure, axes = panels(2, 2, 5.2)
-    for ax, metric in zip(axes.flat, FIGURES_1_TO_4, strict=True):
-        rows = table[table["metric"] == metric]
-        draw_metric(ax, rows, metric, styles, value="value")
-        label_metric(ax, rows, metric)
-    figure.suptitle("The rare feature under the bias of the grid and under Wen and Li's")
-    return finish_figure(figure, axes.flat, styles, f"{INTERVALS}, {n_of(*table['n'])}")
+    figure, ((ax,),) = panels(height=2.6, width=NARROW)
+    plot_lines(ax, table, "eps_min", "value", styles, bounds=(0, 1))
+    places = ((0.65, "right"), (0.65, "right"), (0.12, "left"))
+    for (name, style), (y, side) in zip(styles.items(), places, strict=False):
+        above = (table["series"] == name) & (table["mean"] >= y)
+        x = table.loc[above, "eps_min"].min() + (0.02 if side == "left" else -0.03)
+        ax.text(x, y, name, color=style.colour, ha=side, va="center")
+    ax.set(xlabel=FREQUENCY, ylabel="runs that learn it", ylim=(-0.03, 1.03))
+    ax.yaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Who learns the rare feature, under our bias and under Wen and Li's")
+    figure.supxlabel(f"share and exact 95 % interval, {n_of(*table['n'])}", size=7)
+    return figure
 
 
 def arms(tables: Tables) -> Figure:
-    """Plot the largest cosine under each mask, that by weight of `direct`, and its copies."""
+    """Plot what each mask changes of the largest cosine, that by weight of `direct`."""
     paper, direct = (table[table["grid"] == "arms"] for table in tables.values())
     by_weight = direct[direct["arm"] == "pruned_weight"]
     rows = pd.concat([paper[~paper["arm"].isin(UNTRAINED)], by_weight])
-    names = {arm: arm_label(arm) for arm in rows["arm"].unique()}
-    names |= {"dense": "without a mask"} if "dense" in names else {}
-    places = {arm: -place for place, arm in enumerate(names)}
-    figure, ((left, right),) = panels(
-        1, 2, 0.8 + 0.26 * len(names), sharey=True, width_ratios=[3, 1]
+    rows = rows[rows["metric"] == "max_alignment"].dropna(subset="paired_difference")
+    rows = rows.assign(
+        place=rows["arm"].map(arm_label),
+        **{name: rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
-    cosines, copies = (
-        rows[rows["metric"] == metric].set_index("arm")
-        for metric in ("max_alignment", "aligned_neurons")
-    )
-    for column, (look, name, side) in ENDS.items():
-        left.plot(cosines[column], cosines.index.map(places), **look.without_line.line)
-        left.text(cosines[column].iloc[0], 0.45, name, color=look.colour, ha=side)
-    for arm, row in cosines.dropna(subset="paired_difference").iterrows():
-        change = "{paired_difference:+.4f} [{paired_ci_low:+.4f}, {paired_ci_high:+.4f}]"
-        left.text(0.5, places[arm], change.format(**row), ha="center", va="center", fontsize=7)
-    look = ENDS["at_highest"][0].without_line.line
-    right.plot(copies["at_highest"], copies.index.map(places), **look)
-    left.set(
-        xlim=(-0.04, 1.04),
-        ylim=(min(places.values()) - 0.5, 0.9),
-        xlabel="largest cosine with the rare feature; as numbers what the\nmask changes, mean over"
-        f" all frequencies, {n_of(*cosines['n'])}",
-        title="The largest cosine with the rare feature, with and without a mask",
-    )
-    left.set_yticks(list(places.values()), list(names.values()))
-    right.set(xlim=(0, None), xlabel="neurons aligned with it,\nhighest frequency", title="copies")
-    right.margins(x=0.1)
+    figure, ((ax,),) = panels(height=1.0 + 0.24 * len(rows), width=NARROW)
+    look = STYLES[2].without_line
+    plot_points(ax, rows, "change", "place", look, order=list(rows["place"]), horizontal=True)
+    draw_zero_line(ax, vertical=True)
+    ax.set_xlabel("mean change over all frequencies")
+    figure.suptitle("What masks change of the largest cosine with the rare feature (0 to 1)")
+    note = f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}"
+    figure.supxlabel(note, size=7)
     return figure
 
 
 def trajectories(tables: Tables) -> Figure:
-    """Plot alignments and excess loss by step at up to four eps_min, dense and `oracle_all`."""
+    """Plot the largest cosine of dense by step at up to four eps_min, and the bias over the norm.
+
+    The embedding of a feature whose cosine is below the bias over the norm is cut off by the gate.
+    """
     (table,) = tables.values()
     levels = sorted(table["eps_min"].unique())
     chosen = [levels[i] for i in np.unique(np.linspace(0, len(levels) - 1, 4).round().astype(int))]
-    dashes = {arm: look.dash for arm, look in assign_styles(["dense", "oracle_all"]).items()}
-    shown = table["eps_min"].isin(chosen) & table["arm"].isin(dashes) & (table["step"] > 0)
-    keys = ["eps_min", "arm", "seed", "step"]
-    wide = table[shown].pivot_table(index=keys, columns="metric", values="value").reset_index()
-    wide["excess_loss"] = wide["loss"] - wide["loss_floor"]
-    titles = {
-        "max_alignment": "the rare feature",
-        "majority_alignment": "the others, mean",
-        "excess_loss": "training",
-    }
-    colours = sequential_styles(chosen)
-    figure, axes = panels(1, 3, 2.6)
-    beyond = 0.0
-    for ax, (metric, title) in zip(axes[0], titles.items(), strict=True):
-        plotted = quantity(metric)
-        for arm, dash in dashes.items():
-            # Marks of their own on each line, where the others have none.
-            styles = {eps_min: look.replace(dash=dash) for eps_min, look in colours.items()}
-            plot_lines(
-                ax, wide[wide["arm"] == arm], "step", metric, styles, series_column="eps_min",
-                bounds=plotted.range, estimator="median", band=True, mark_every=4,
-            )  # fmt: skip
-            if arm == "dense":
-                bottom, top = ax.get_ylim()[0], END * ax.dataLim.y1
-        masked = wide[wide["arm"] == "oracle_all"]
-        medians = masked.groupby(["eps_min", "step"])[metric].median()
-        above = medians[medians > top].reset_index()
-        beyond = max(beyond, above[metric].max() if len(above) else 0.0)
-        for number, (eps_min, look) in enumerate(colours.items()):
-            steps = above.loc[above["eps_min"] == eps_min, "step"]
-            # One below the other, so that none hides another.
-            places = [top * (1 - 0.03 * number)] * len(steps)
-            ax.plot(steps, places, ls="none", marker=BEYOND, color=look.colour, mfc="white")
-        ax.set_ylim(bottom, top)
-        set_y_range(ax, plotted)
-        ylabel = "largest cosine" if metric != "excess_loss" else plotted.symbol
-        ax.set(xscale="log", xlabel=STEP, ylabel=ylabel, title=title)
-    figure.suptitle("Rare and frequent features over training")
-    entries = {f"relative frequency {eps_min:g}": look for eps_min, look in colours.items()}
-    entries |= {arm_label(arm): SeriesStyle("black", dash=dash) for arm, dash in dashes.items()}
-    if beyond:
-        digit, exponent = f"{beyond:.0e}".split("e")
-        text = rf"beyond the axis, up to ${digit} \times 10^{{{int(exponent)}}}$"
-        entries[text] = SeriesStyle("black", BEYOND, filled=False).without_line
-    note = f"median and its 95 % interval, {seeds_of(wide)}"
-    return finish_figure(figure, axes[0], entries, note, columns=4)
+    table = table[table["eps_min"].isin(chosen) & (table["arm"] == "dense") & (table["step"] > 0)]
+    rows = table[table["metric"] == "max_alignment"]
+    gate = table[table["metric"] == "bias_share"].groupby("step")["value"].median()
+    styles = sequential_styles(chosen)
+    figure, ((ax,),) = panels(height=2.7, width=NARROW)
+    plot_lines(
+        ax, rows, "step", "value", styles, series_column="eps_min", estimator="median",
+        bounds=(0, 1), band=True, mark_every=4,
+    )  # fmt: skip
+    ax.fill_between(gate.index, gate, color="0.9", lw=0, zorder=0)
+    place = {"transform": ax.get_yaxis_transform(), "ha": "right", "color": "0.35"}
+    ax.text(0.97, 0.2, "grey: too weak for the gate", **place)
+    ax.set(xscale="log", xlabel=STEP, ylabel="largest cosine", ylim=(-0.02, 1.04))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median()
+    ends = {f"frequency {eps:g}": (value, styles[eps].colour) for eps, value in last.items()}
+    label_ends(ax, ends)
+    figure.suptitle("The largest cosine with the rare feature over training, by its frequency")
+    figure.supxlabel(f"median and its 95 % interval, {seeds_of(rows)}", size=7)
+    return figure
 
 
 def alignment_heatmap(tables: Tables) -> Figure:

@@ -33,7 +33,7 @@ QUESTION = (
 )
 SEE = (
     "Long-tailed images: what each mask gains over the dense arm at the same seed, in accuracy of a"
-    " linear probe on balanced images over all classes, over the most frequent third and over the"
+    " linear probe on balanced images over the most frequent third of the classes and over the"
     " rarest. See whether an interval leaves the line of zero. Last, if it was trained, dense on as"
     " many images in equal classes: what there was to gain."
 )

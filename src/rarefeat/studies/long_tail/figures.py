@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEY_WORDS, arm_name, n_of
 from rarefeat.figures.panels import ESTIMATED, add_legend, draw_zero_line, panels, plot_points
-from rarefeat.figures.style import MASKED, SeriesStyle, sequential_styles
+from rarefeat.figures.style import MASKED, NARROW, SeriesStyle, sequential_styles
 from rarefeat.stages.tables import PAIRED
 from rarefeat.workflow.config.images import ImageArm
 
@@ -15,10 +15,8 @@ METRICS = {
     "accuracy": "accuracy",
     "many": "accuracy, most\nfrequent third",
     "few": "accuracy,\nrarest third",
-    "delta_20": "frequent minus rare\nclasses, accuracy",
 }
-"""Metrics of the linear probe on balanced images, a panel for each that a table has."""
-MOST_PANELS = 3
+"""Metrics of the linear probe on balanced images: of all classes where no thirds are known."""
 BALANCED = "as many images, balanced"
 
 
@@ -37,13 +35,13 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
         series=rows["rho"],
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     ).sort_values(["split", "alpha"], ascending=[False, True], kind="stable")
-    shown = [name for name in METRICS if name in set(rows["metric"])][:MOST_PANELS]
-    order = list(dict.fromkeys(rows["place"]))
     ratios = sorted(rows["rho"].unique())
+    shown = [name for name in ("many", "few") if name in set(rows["metric"])] or ["accuracy"]
+    order = list(dict.fromkeys(rows["place"]))
     looks = sequential_styles(ratios) if len(ratios) > 1 else {}
     looks = looks or dict.fromkeys(ratios, SeriesStyle(MASKED, "o"))
     figure, axes = panels(
-        1, len(shown), 1.1 + 0.12 * (1 + len(ratios)) * max(len(order), 2), sharey=True
+        1, len(shown), 1.1 + 0.12 * (1 + len(ratios)) * max(len(order), 2), NARROW, sharey=True
     )
     for ax, metric in zip(axes[0], shown, strict=True):
         plot_points(
@@ -52,8 +50,8 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
         )  # fmt: skip
         draw_zero_line(ax, vertical=True)
         ax.locator_params(axis="x", nbins=5)
-        ax.set_xlabel(f"change of {METRICS[metric]} (points)")
-    figure.suptitle("What each method changes on long-tailed images")
+        ax.set_xlabel(METRICS[metric])
+    figure.suptitle("What each method changes on long-tailed images, in points")
     note = f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}"
     entries = {rf"$\rho$ = {rho:g}": look.without_line for rho, look in looks.items()}
     add_legend(figure, entries, note)

@@ -285,9 +285,10 @@ def build_outputs(section: Scaling) -> StudyOutputs:
     }
     figure = Figure(
         ("scaling_exponents",),
-        "Every exponent in the number of features d that the theory bounds, minus its bound, with"
-        " its 95 % interval: as printed, and with the logarithm that the paper drops. Positive is"
-        " the side that the bound allows. See which intervals lie on the other side.",
+        "Exponents in the number of features d of what the theory bounds before training, with 95 %"
+        " intervals, against the relative frequency: the share of lucky neurons, as printed and"
+        " with the logarithm that the paper drops, and the features that a neuron is ordinary for."
+        " Lines are the bounds. See which intervals lie in the grey, which is forbidden.",
         module="studies.scaling.sets",
         function="draw_exponents",
     )

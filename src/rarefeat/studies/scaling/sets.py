@@ -37,15 +37,13 @@ C_M = 2.5
 """Exponent of the number of neurons, m = d^C_m, that the largest |N_i| is for."""
 
 
-QUANTITIES = {
-    "lucky_probability": "lucky neurons",
-    "ordinary_features": "ordinary features, mean",
-    "largest_features": "ordinary features, most",
-    "pure_minority_share": "pure neurons",
-    "single_minority_share": "neurons with it alone",
-    "learned_features": "learned features",
+AT_START = {
+    ("lucky_probability", 0.0): "share of lucky neurons, printed",
+    ("lucky_probability", -0.5): "the same, with its logarithm",
+    ("ordinary_features", 0.0): "features a neuron, mean",
+    ("largest_features", 0.0): "features a neuron, most",
 }
-"""Words for the quantities: the first three before training."""
+"""Titles of the quantities before training, with the power of the logarithm in the fit."""
 
 
 def sets_of(
@@ -289,35 +287,26 @@ def scaling_exponents(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def draw_exponents(tables: Mapping[str, pd.DataFrame]) -> "Figure":
-    """Plot exponents minus bounds; right, without the factor 1 / sqrt(log d) that is dropped."""
-    from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points
-    from rarefeat.figures.style import STYLES
+    """Plot exponents of the start against the ratio of frequencies, with what the bounds forbid."""
+    from rarefeat.figures.panels import add_legend, panels, plot_points
+    from rarefeat.figures.style import NARROW, STYLES
 
     series = {"every d": STYLES[0].without_line, "upper half of d": STYLES[2].without_line}
     (fits,) = tables.values()
-    fits = fits.assign(place=[name_fit(row) for row in fits.to_dict("records")])
-    sign = fits["bound_side"].map({"at least": 1, "at most": -1})
-    distances = [sign * (fits[name] - fits["bound"]) for name in ("ci_low", "exponent", "ci_high")]
-    fits["ci_low"], fits["mean"], fits["ci_high"] = np.sort(distances, axis=0)
-    lowest = fits.groupby("place")["d_low"].transform("min")
+    fits = fits[fits["d1_power"].isna()].rename(columns={"exponent": "mean"})
+    lowest = fits.groupby(["quantity", "ratio"])["d_low"].transform("min")
     fits["series"] = (fits["d_low"] == lowest).map({True: "every d", False: "upper half of d"})
-    order = list(dict.fromkeys(fits["place"]))
-    figure, axes = panels(1, 2, 1.3 + 0.19 * len(order), sharey=True)
-    titles = {0.0: "as printed", -0.5: "with the logarithm"}
-    for ax, (power, title) in zip(axes[0], titles.items(), strict=True):
-        # A bound from above has no logarithm: it is the same on both sides.
-        rows = fits[(fits["log_power"] == power) | (fits["bound_side"] == "at most")]
-        plot_points(ax, rows, "distance", "place", series, order=order, horizontal=True, dodge=0.4)
-        draw_zero_line(ax, vertical=True)
-        ax.set_title(title)
-        ax.set_xlabel("exponent in $d$ minus its bound;\n$\\rightarrow$ on the allowed side")
-        ax.grid(axis="y", lw=0.3)
-    figure.suptitle("Fitted exponents and their bounds")
+    figure, axes = panels(2, 2, 3.9, NARROW, sharex=True)
+    for ax, ((quantity, power), title) in zip(axes.flat, AT_START.items(), strict=True):
+        rows = fits[(fits["quantity"] == quantity) & (fits["log_power"] == power)]
+        plot_points(ax, rows, "ratio", "fitted", series, dodge=0.01)
+        bounds = rows.groupby("ratio")["bound"].first()
+        limits = ax.get_ylim()
+        forbidden = limits[0] if (rows["bound_side"] == "at least").all() else limits[1]
+        ax.plot(bounds.index, bounds, color="0.3", lw=0.8)
+        ax.fill_between(bounds.index, bounds, forbidden, color="0.9", lw=0, zorder=0)
+        ax.set(title=title, ylim=limits, ylabel="exponent in $d$", xlabel="relative frequency")
+        ax.label_outer()
+    figure.suptitle("Exponents before training; grey is what their bounds forbid")
     add_legend(figure, series, "fitted exponent and 95 % interval")
     return figure
-
-
-def name_fit(row: dict) -> str:
-    """Return the name of a quantity at its ratio of frequencies, and at its power of d1."""
-    power = "" if pd.isna(row["d1_power"]) else f", $d_1 = d^{{{row['d1_power']:g}}}$"
-    return f"{QUANTITIES[row['quantity']]}, ratio {row['ratio']:g}{power}"

@@ -178,10 +178,10 @@ SELECTION_DIGITS = TableColumns(
     ["rho", "seed", "rule", "group"],
 )
 CAPTIONS = {
-    "selection_interventions": "Every mask that begins at T3, with and without a stop and with"
-    " masked keys, beside the dense training at the same seed: minority gain minus majority gain,"
-    " means with 95 % intervals, and the share of trainings that diverge. Look for intervals above"
-    " zero beside which nothing diverges.",
+    "selection_interventions": "Every mask that begins at T3 and never stops, beside the dense"
+    " training at the same seed: minority gain minus majority gain, means with 95 % intervals, and"
+    " the share of trainings that diverge. Look for intervals above zero beside which nothing"
+    " diverges.",
     "selection_steps": "Critical frequency, the eps_min at which half of the replicas have a neuron"
     " with a cosine of at least 0.5 to the rare feature, by intervention and bias scale, with 95 %"
     " intervals; arrows where it lies beyond all eps_min. Interventions to the left of dense lower"

@@ -16,20 +16,17 @@ from rarefeat.figures.labels import (
     seeds_of,
 )
 from rarefeat.figures.panels import (
-    ESTIMATED,
     add_legend,
     draw_zero_line,
     finish_figure,
     panels,
+    plot_effects,
     plot_points,
 )
 from rarefeat.figures.style import (
-    COLUMN,
-    DENSE,
     FREQUENT,
     GREY,
-    MASKED,
-    PAGE,
+    NARROW,
     RARE,
     STYLES,
     SeriesStyle,
@@ -54,14 +51,7 @@ HELP_NAMES = {
 }
 MEASURED_LABEL = r"measured critical $\varepsilon_{\min}$"
 PREDICTED_LABEL = r"predicted critical $\varepsilon_{\min}$"
-LEAD = "gain of the rare feature \N{MINUS SIGN} gain of the others"
-MASK_STYLES = {
-    "mask": SeriesStyle(MASKED, "o"),
-    "with a stop": SeriesStyle(DENSE, "s", filled=False),
-    "keys masked too": STYLES[5],
-}
-"""Styles of masks that begin at T3: plain, with a stop, and with masked keys."""
-THIRDS = ("lower", "middle", "upper")
+THIRDS = {"lower": STYLES[4].replace(marker="<", filled=False), "upper": STYLES[0]}
 
 
 def name_of(arm: str) -> str:
@@ -81,47 +71,24 @@ def selection_interventions(tables: Tables) -> Figure:
     """Draw what each mask changes of the rare feature's lead at one point, and who diverges."""
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)
-    rows = rows[rows["quantity"] == "gain"]
-    rule, _, rest = (rows["arm"].str.partition("-")[column] for column in range(3))
-    kinds = {"": "mask", "stop": "with a stop", "masked_keys": "keys masked too"}
-    rows = rows.assign(
-        place=rule.map(arm_name),
-        kind=rest.str.replace(r"-?onset=\d+$", "", regex=True).map(kinds),
-        share=rows["diverged"] / rows["n"],
+    plain = (rows["quantity"] == "gain") & rows["arm"].str.fullmatch(r"\w+(-onset=\d+)?")
+    rows = rows[plain].sort_values("mean", ascending=False)
+    rows = rows.assign(place=rows["arm"].str.partition("-")[0].map(arm_name))
+    figure, ((left, right),) = panels(
+        1, 2, 1.0 + 0.2 * len(rows), NARROW, sharey=True, width_ratios=[2, 1]
     )
-    plain = rows[rows["kind"] == "mask"].sort_values("mean", ascending=False)
-    order = list(dict.fromkeys([*plain["place"], *rows["place"]]))
-    height = 1.0 + 0.3 * len(order)
-    figure, ((left, right),) = panels(1, 2, height, sharey=True, width_ratios=[2, 1])
-    shares = rows.drop(columns=ESTIMATED).rename(columns={"share": "value"})
-    for ax, table in ((left, rows), (right, shares)):
-        plot_points(
-            ax, table, "value", "place", MASK_STYLES, series_column="kind", order=order,
-            horizontal=True, dodge=0.6,
-        )  # fmt: skip
-        for row in range(1, len(order)):
-            ax.axhline(row - 0.5, color=GREY, lw=0.3)
+    plot_points(
+        left, rows, "gain", "place", STYLES[2].without_line, order=list(rows["place"]),
+        horizontal=True,
+    )  # fmt: skip
     draw_zero_line(left, vertical=True)
-    # What ruins a training is a hundred times as large as any other change: a number.
-    usual = rows.loc[rows["kind"] != "keys masked too", ["ci_low", "ci_high"]]
-    reach = 1.3 * usual.abs().max().max()
-    for row in rows[rows["mean"].abs() > reach].itertuples():
-        colour, side = MASK_STYLES[row.kind].colour, np.sign(row.mean)
-        left.annotate(
-            f"{row.mean:.2f}", (0.5 + 0.5 * side, order.index(row.place) + 0.3), (-14 * side, 0),
-            left.get_yaxis_transform(), "offset points", color=colour, va="center", fontsize=7,
-            arrowprops={"arrowstyle": "->", "color": colour}, ha="right" if side > 0 else "left",
-        )  # fmt: skip
-    if reach > 0:
-        left.set_xlim(-reach, reach)
-    left.set_xlabel(LEAD)
-    right.set(xlabel="trainings that diverge", xlim=(-0.04, 1.04))
+    left.locator_params(axis="x", nbins=4)
+    left.set_xlabel("change of the lead")
+    right.barh(rows["place"], rows["diverged"] / rows["n"], 0.5, color=GREY)
+    right.set(xlabel="runs that diverge", xlim=(0, 1))
     right.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("What masks change of the rare feature, beside the others", fontsize="medium")
-    drawn = {
-        kind: MASK_STYLES[kind].without_line for kind in MASK_STYLES if kind in {*rows["kind"]}
-    }
-    add_legend(figure, drawn, f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}")
+    figure.suptitle("What masks change of the rare feature's lead, and who diverges")
+    figure.supxlabel(f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}", size=7)
     return figure
 
 
@@ -132,7 +99,7 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
     names = {arm: name_of(arm) for arm in dict.fromkeys(table["arm"])}
     table = table.assign(arm=table["arm"].map(names)).rename(columns={"step": "mean"})
     styles = sequential_styles(sorted(table["point"].unique()))
-    figure, ((ax,),) = panels(height=1.0 + 0.22 * len(names))
+    figure, ((ax,),) = panels(height=1.0 + 0.22 * len(names), width=NARROW)
     plot_points(
         ax, table, "value", "arm", styles, series_column="point", order=list(names.values()),
         horizontal=True, dodge=0,
@@ -143,9 +110,9 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
         ax.plot([x] * len(rows), rows["arm"], ls="none", marker=marker, color=colour)
     ax.set(
         xlim=(-0.03, 1.05),
-        xlabel="relative frequency at which half of the runs learn the rare feature",
-        title="Relative frequency from which on half of the runs learn the rare feature",
+        xlabel="relative frequency",
     )
+    figure.suptitle("Frequency from which on half of the runs learn the rare feature")
     entries = {
         f"bias scale {share_of(point)}": style.without_line for point, style in styles.items()
     }
@@ -180,27 +147,20 @@ def selection_law(tables: Tables) -> Figure:
 
 
 def law_errors_by_third(table: pd.DataFrame) -> Figure:
-    """Draw the published `selection_law_errors`, by third of each hyper-parameter."""
+    """Draw the signed errors of the published `selection_law_errors`, by third of each setting."""
     every = table[table["parameter"] == "all"].iloc[0]
-    columns = {"error": "mean", "error_low": "ci_low", "error_high": "ci_high"}
-    rows = table[table["parameter"] != "all"].rename(columns=columns)
-    rows = rows.assign(place=rows["parameter"].map(lambda name: PARAMETER_WORDS.get(name, name)))
-    order = list(dict.fromkeys(rows["place"]))
-    styles = {third: style.without_line for third, style in sequential_styles(THIRDS).items()}
-    figure, ((ax,),) = panels(height=1.0 + 0.28 * len(order))
-    plot_points(
-        ax, rows, "value", "place", styles, series_column="third", order=order, horizontal=True
-    )
-    ax.axvspan(every["error_low"], every["error_high"], color="0.9", lw=0, zorder=0)
-    ax.axvline(every["error"], color=GREY, lw=0.8, zorder=0.5)
-    ax.set(
-        xlim=(0, None),
-        xlabel=f"predicted minus measured critical frequency, size; band: all {every['regimes']}"
-        " regimes",
-        title="Error of the formula for the critical frequency, by third of each setting",
-    )
-    entries = {f"{third} third": style for third, style in styles.items()}
-    add_legend(figure, entries, f"{INTERVALS} over regimes that the formula was not fitted on")
+    rows = table.rename(columns={"bias": "mean", "bias_low": "ci_low", "bias_high": "ci_high"})
+    rows = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS), series=rows["third"])
+    rows = rows[rows["third"].isin(list(THIRDS))]
+    figure, ((ax,),) = panels(height=1.1 + 0.24 * rows["place"].nunique(), width=NARROW)
+    ax.axvspan(every["bias_low"], every["bias_high"], color="0.92", lw=0, zorder=0)
+    plot_effects(ax, rows, THIRDS)
+    draw_zero_line(ax, vertical=True)
+    ax.set(xlabel=f"predicted minus measured (band: all {every['regimes']} settings)", ylabel="")
+    ax.locator_params(axis="x", nbins=5)
+    figure.suptitle("Error of the predicted critical frequency where a hyper-parameter\n"
+                    "is in its lower and in its upper third")  # fmt: skip
+    figure.supxlabel(f"{INTERVALS} over settings that were not fitted on", size=7)
     return figure
 
 
@@ -213,12 +173,11 @@ def selection_digits(tables: Tables) -> Figure:
     # The change by a mask that ruins the training is a hundred times that of others: a number.
     ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
     rhos = sorted(rows["rho"].unique())
-    width = PAGE if len(rhos) > 1 else COLUMN
-    figure, axes = panels(1, len(rhos), 2.4, width, sharey=True, sharex=True)
+    figure, axes = panels(len(rhos), 1, 0.8 + 1.4 * len(rhos), NARROW, sharex=True)
     styles = {"tail": SeriesStyle(RARE, "s"), "head": SeriesStyle(FREQUENT, "D", filled=False)}
     styles = {group: style.without_line for group, style in styles.items()}
     text = "$\\leftarrow$ rare ${tail:.2f}$, frequent ${head:.2f}$"
-    for ax, rho in zip(axes[0], rhos, strict=True):
+    for ax, rho in zip(axes[:, 0], rhos, strict=True):
         far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
         near = rows[(rows["rho"] == rho) & ~rows["rule"].isin(far.index)]
         near = near.assign(rule=near["rule"].map(names))
@@ -231,8 +190,9 @@ def selection_digits(tables: Tables) -> Figure:
         options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
         for rule, change in far.iterrows():
             ax.text(0.02, list(names).index(rule), text.format(**change), **options)
-        ax.set(title=rf"imbalance $\rho$ = {rho:g}", xlabel="change of the accuracy")
-    figure.suptitle("Change of the accuracy by each mask")
+        ax.set_title(rf"imbalance $\rho$ = {rho:g}")
+    ax.set_xlabel("change of the accuracy")
+    figure.suptitle("Change of the accuracy on digits by each mask")
     entries = {"rare digits": styles["tail"], "frequent digits": styles["head"]}
     note = f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}"
     return finish_figure(figure, (), entries, note)

@@ -22,7 +22,7 @@ from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import panels, plot_points
-from rarefeat.figures.style import GREY, STYLES
+from rarefeat.figures.style import GREY, NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE
 from rarefeat.studies.theorems.problems import DigitProblem
@@ -146,23 +146,19 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
 def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Plot how clear the clusters of neurons are after training, by initial size."""
     (table,) = tables.values()
-    sizes = settings_on(table, "sigma").items()
-    names = {setting: f"spread {sigma:g} / 8" for sigma, setting in sizes}
-    last = table[table["at"] == table["at"].max()]
-    last = last.assign(place=last["setting"].map(names))
-    figure, axes = panels(1, 2, 0.9 + 0.25 * max(len(names), 2), sharey=True)
-    quantities = {
-        "silhouette": "silhouette of the best clustering",
-        "median_cosine": "median |cosine| with the\ndifference of the class means",
+    sizes = settings_on(table, "sigma")
+    words = {min(sizes): "narrow", max(sizes): "wide"}
+    names = {
+        setting: f"{words.get(sigma, 'middle')} initial weights, {sigma:g} / 8"
+        for sigma, setting in sizes.items()
     }
-    for ax, (quantity, label) in zip(axes[0], quantities.items(), strict=True):
-        rows, order = of_quantity(last, quantity), list(names.values())
-        plot_points(
-            ax, rows, "value", "place", STYLES[0], bounds=SHARE, order=order, horizontal=True
-        )
-        ax.set(xlim=(-0.02, 1.02), xlabel=label)
-    axes[0, 0].axvline(CLEAR, color=GREY, lw=0.7, zorder=0)
-    axes[0, 0].set_ylabel("initial weights")
-    figure.suptitle(f"How clearly two clusters of neurons are apart (line: {CLEAR:g})")
-    figure.supxlabel(f"after {last['at'].max():g} steps; {INTERVALS}, {seeds_of(table)}", size=7.5)
+    rows = of_quantity(table[table["at"] == table["at"].max()], "silhouette")
+    rows, order = rows.assign(place=rows["setting"].map(names)), list(names.values())
+    figure, ((ax,),) = panels(height=1.2 + 0.22 * max(len(names), 2), width=NARROW)
+    plot_points(ax, rows, "value", "place", STYLES[0], bounds=SHARE, order=order, horizontal=True)
+    ax.axvline(CLEAR, color=GREY, lw=0.7, zorder=0)
+    ax.text(CLEAR, 1, " clearly apart from here", transform=ax.get_xaxis_transform(), va="bottom")
+    ax.set(xlim=(-0.02, 1.02), xlabel=f"silhouette ({INTERVALS}, {seeds_of(table)})")
+    steps = f"{table['at'].max():g}"
+    figure.suptitle(f"How clearly clusters of neurons are apart on digits after {steps} steps")
     return figure

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines
-from rarefeat.figures.style import SeriesStyle, sequential_styles
+from rarefeat.figures.panels import add_legend, panels, plot_lines
+from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import STATED, plot_stated
 from rarefeat.studies.theorems.problems import LoopedProblem
@@ -172,34 +172,26 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot error over loops with its bound, and without rounding (Figure 8.1)."""
+    """Plot error over loops with its bound, with the fewest and the most examples (Figure 8.1)."""
     (table,) = tables.values()
     sizes = settings_on(table, "n")
-    looks = sequential_styles(sizes)
-    figure, axes = panels(1, 2, 2.9)
-    left, right = axes[0]
-    settings = {setting: looks[n] for n, setting in sizes.items()}
+    shown = list(dict.fromkeys((min(sizes), max(sizes))))
     exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
-    plot_lines(left, exact, "at", "value", settings, series_column="setting", band=True)
-    for setting, look in settings.items():
-        plot_stated(left, exact[exact["setting"] == setting], color=look.colour, lw=0.8)
-    dots = {setting: look.without_line for setting, look in settings.items()}
     every = 2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)
     rounded = rounded[rounded["at"] % every == 0]
-    plot_lines(left, rounded, "at", "value", dots, series_column="setting")
-    gaps = of_quantity(table, "gap")
-    plot_lines(
-        right, gaps, "at", "value", settings, series_column="setting", band=True, mark_every=4
-    )
-    left.set(
-        xlabel="loops $t$", ylabel="log of the squared error\nover that at the start",
-        ylim=(-140, 4),
-    )  # fmt: skip
-    right.set(xlabel="loops $t$", ylabel="bound minus error (nat)", ylim=(0, None))
-    figure.suptitle("The error of the looped transformer, and its bound")
-    entries = {f"{n:g} examples": look for n, look in looks.items()}
-    entries |= {
+    looks = {
+        "without rounding": STYLES[0].replace(marker=""),
+        "double precision": STYLES[2].without_line,
         r"bound, $-t/\kappa$": STATED,
-        "double precision": SeriesStyle("0", "o").without_line,
     }
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}", columns=6)
+    figure, axes = panels(1, len(shown), 2.7, NARROW, sharey=True)
+    for ax, n in zip(axes[0], shown, strict=True):
+        for rows, look in zip((exact, rounded), looks.values(), strict=False):
+            of_size = rows[rows["setting"] == sizes[n]]
+            plot_lines(ax, of_size, "at", "value", look, band=bool(look.dash == "-"))
+        plot_stated(ax, exact[exact["setting"] == sizes[n]])
+        ax.set(xlabel="loops $t$", title=f"{n:g} examples", ylim=(-140, 4))
+    axes[0, 0].set_ylabel("log of the squared error\nover that at the start")
+    figure.suptitle("The error of the looped transformer, and its bound")
+    add_legend(figure, looks, f"{INTERVALS}, {seeds_of(table)}")
+    return figure

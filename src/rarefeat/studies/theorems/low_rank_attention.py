@@ -17,7 +17,7 @@ from torch import Tensor
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import finish_figure, panels, plot_points
-from rarefeat.figures.style import COLUMN, PAGE, STYLES
+from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import STATED, plot_stated
 from rarefeat.studies.theorems.problems import AttentionProblem
@@ -179,7 +179,7 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Plot loss by rank, simulated and in closed form."""
     (table,) = tables.values()
     signals = settings_on(table, "signal")
-    figure, axes = panels(1, len(signals), 2.6, PAGE if len(signals) > 1 else COLUMN)
+    figure, axes = panels(1, len(signals), 2.6, NARROW)
     losses, look = of_quantity(table, "loss"), STYLES[0]
     for ax, (signal, setting) in zip(axes[0], signals.items(), strict=True):
         rows = losses[losses["setting"] == setting]

@@ -16,8 +16,8 @@ from torch.nn import functional
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import label_ends, panels, plot_lines
-from rarefeat.figures.style import GREY, STYLES
+from rarefeat.figures.panels import add_legend, panels, plot_points
+from rarefeat.figures.style import GREY, NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE, STATED
 from rarefeat.studies.theorems.problems import NuclearProblem
@@ -150,25 +150,18 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     n = sizes[len(sizes) // 2]
     table = table.assign(series=keys["model"].map(MODELS))[keys["n"] == n]
     rows = of_quantity(table, "ood_accuracy")
-    smallest = min((penalty for penalty in rows["at"].unique() if penalty), default=1.0)
-    # No penalty has its place left of the smallest one.
-    rows = rows.assign(at=rows["at"].clip(lower=smallest / 5))
     styles = dict(zip(MODELS.values(), (STYLES[0], STYLES[2], STYLES[4]), strict=True))
-    figure, ((ax,),) = panels(height=2.5)
-    plot_lines(ax, rows, "at", "value", styles, bounds=SHARE)
-    value = "value" if "value" in rows else "mean"
-    last = rows[rows["at"] == rows["at"].max()].groupby("series")[value].mean()
-    ends = {name: (last[name], styles[name].colour) for name in last.index}
+    figure, ((ax,),) = panels(height=2.7, width=NARROW)
+    penalties = sorted(rows["at"].unique())
+    plot_points(ax, rows, "at", "value", styles, bounds=SHARE, order=penalties)
     printed = {"printed, nuclear norm": OOD_NUCLEAR, "printed, no penalty": OOD_ERM}
     for name, height in printed.items():
         ax.axhline(height, color=GREY, lw=0.8, ls=STATED.dash, zorder=0)
-        ends[name] = height, "0.35"
-    ax.set(
-        xscale="log",
-        xlabel=rf"penalty $\lambda$ on the nuclear norm, left: none; {INTERVALS}, {seeds_of(rows)}",
-        ylabel="accuracy out of domain",
-        ylim=(0.55, 1.02),
-        title=f"Accuracy out of domain with {n} training samples, by reading of the text",
-    )
-    label_ends(ax, ends)
+        ax.text(-0.4, height - 0.008, name, color="0.35", va="top")
+    ax.set_xticks(range(len(penalties)), [f"{penalty:g}" for penalty in penalties])
+    ax.set(xlabel=r"penalty $\lambda$ on the nuclear norm", ylabel="accuracy out of domain")
+    ax.set_ylim(0.7, 1.01)
+    figure.suptitle(f"Accuracy out of domain with {n} samples, here and as printed")
+    entries = {name: style.without_line for name, style in styles.items()}
+    add_legend(figure, entries, f"three readings of the text; {INTERVALS}, {seeds_of(rows)}")
     return figure

@@ -21,7 +21,7 @@ from torch.nn import functional
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import label_ends, panels, plot_points
-from rarefeat.figures.style import FREQUENT, RARE, SeriesStyle
+from rarefeat.figures.style import FREQUENT, NARROW, RARE, SeriesStyle
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE, plot_stated
 from rarefeat.studies.theorems.problems import Mixture
@@ -346,7 +346,7 @@ def plot(tables: Mapping[str, pd.DataFrame], mixtures: dict[str, Mixture]) -> Fi
     rows = rows[rows["setting"].isin(share)]
     rows = rows.assign(share=rows["setting"].map(share))
     last = rows.groupby("setting")["at"].transform("max")
-    figure, ((ax,),) = panels(height=2.5)
+    figure, ((ax,),) = panels(height=2.5, width=NARROW)
     ends = {}
     for name, chosen, look in (
         ("rare task", rows["at"] == last, SeriesStyle(RARE, "o")),
@@ -358,11 +358,11 @@ def plot(tables: Mapping[str, pd.DataFrame], mixtures: dict[str, Mixture]) -> Fi
         stated = of_task.sort_values("share")["stated"]
         ends[name] = stated.iloc[-1] if len(stated) else 0.0, look.colour
     ax.set(
-        xlabel=f"frequency of the rare task over that of the others\n{INTERVALS}, "
-        f"{seeds_of(rows)}; dashed: Lemma F.3",
+        xlabel=f"relative frequency of the rare task\n{INTERVALS}, {seeds_of(rows)};"
+        " dashed: Lemma F.3",
         ylabel="weight of private features",
         ylim=(-0.01, None),
-        title="Weight of the private features of a rare task and of a frequent one",
+        title="Weight of a rare task's own features, and of a frequent one's",
     )
     label_ends(ax, ends)
     return figure

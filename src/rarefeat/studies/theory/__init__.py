@@ -252,8 +252,7 @@ MAPS = {
         "phase",
         "trajectories",
         "Alignment with the rare feature over training, against its frequency, with and without a"
-        " bias and at two decays: where it takes off, beside the step that theory predicts; below,"
-        " the same at three frequencies with intervals.",
+        " bias and at two decays: where it takes off, beside the step that theory predicts.",
     ),
     "claims_map_overlap": (
         "overlap",
@@ -308,8 +307,8 @@ def build_outputs(section: Theory) -> StudyOutputs:
     figures["half_and_double"] = Figure(
         ("half_and_double",),
         "The share of replicas that learn the rare feature with one hyper-parameter at half or at"
-        " double its value, at three frequencies; the band is that of the study as it is. See which"
-        " choices decide it where the feature is learned in part of the seeds.",
+        " double its value, at the middle frequency; the band is that of the study as it is. See"
+        " which choices decide it where the feature is learned in part of the seeds.",
     )
     shown = ("half_and_double", "sensitivity_imbalance_and_pruning")
     page = Page("The theory, measured", shown, tuple(figures), QUESTION)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
 
-from rarefeat.figures.labels import EPS, INTERVALS, PARAMETER_WORDS, STEP, n_of, quantity, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines, plot_points, set_y_range
-from rarefeat.figures.style import STYLES, SeriesStyle, sequential_styles
+from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, STEP, n_of, seeds_of
+from rarefeat.figures.panels import finish_figure, panels, plot_effects, plot_lines
+from rarefeat.figures.style import GREY, NARROW, STYLES, SeriesStyle, sequential_styles
 from rarefeat.model.theory import stage1_growth
 from rarefeat.studies.theory import TheoryStudy
 
@@ -19,7 +19,7 @@ ALPHA = 0.1
 """Pruning ratio at which overlaps are shown."""
 
 
-FACTORS = {0.5: "half its value", 2.0: "double its value"}
+FACTORS = {0.5: "half", 2.0: "double"}
 FACTOR_STYLES = {
     FACTORS[0.5]: STYLES[4].replace(marker="<", filled=False).without_line,
     FACTORS[2.0]: STYLES[0].replace(marker=">").without_line,
@@ -49,50 +49,36 @@ def onset(study: TheoryStudy, eps_min: float, sigma: float) -> float:
 
 
 def phase(tables: Tables, studies: dict[str, TheoryStudy]) -> Figure:
-    """Plot mean max_alignment over step and eps_min, a panel for each study, and the onset.
-
-    A map has no place for intervals: the trajectories of a low, a middle and a high eps_min below
-    it have them.
-    """
+    """Plot mean max_alignment over step and eps_min, a panel for each study, and the onset."""
     chosen = [
         (study, table[(table["metric"] == "max_alignment") & (table["step"] > 0)])
         for study, table in by_study(tables, studies)
     ]
-    plotted, rows = quantity("max_alignment"), [table for _, table in chosen]
-    figure, axes = panels(2, len(chosen), 3.6, sharex="col", sharey="row", height_ratios=[1.3, 1])
-    levels = sorted(pd.concat(rows)["eps_min"].unique())
-    shown = sequential_styles(sorted({levels[0], levels[len(levels) // 2], levels[-1]}))
-    for (upper, lower), (study, table) in zip(axes.T, chosen, strict=True):
+    columns = 2 if len(chosen) > 1 else 1
+    rows = math.ceil(len(chosen) / columns)
+    figure, axes = panels(rows, columns, 0.9 + 1.5 * rows, NARROW, sharex=True, sharey=True)
+    for ax, (study, table) in zip(axes.flat, chosen, strict=False):
         wide = table.pivot_table(index="eps_min", columns="step", values="value")
-        if len(wide) > 1:
-            mesh = upper.pcolormesh(
-                wide.columns, wide.index, wide, vmin=0, vmax=1, shading="nearest", rasterized=True
-            )
-            limits = upper.get_ylim()
-            eps = np.linspace(wide.index.min(), wide.index.max(), 200)
-            predicted = [onset(study, value, table["sigma"].iloc[0]) for value in eps]
-            # White on black is visible on the dark and on the light part of the map.
-            upper.plot(predicted, eps, color="black", lw=2)
-            upper.plot(predicted, eps, color="white", ls=(0, (3, 1.5)), lw=1.2)
-            upper.set_ylim(*limits)
-        plot_lines(
-            lower, table, "step", "value", shown, series_column="eps_min", bounds=plotted.range,
-            band=True, mark_every=5,
-        )  # fmt: skip
+        mesh = ax.pcolormesh(
+            wide.columns, wide.index, wide, vmin=0, vmax=1, shading="nearest", rasterized=True
+        )
+        limits = ax.get_ylim()
+        eps = np.linspace(wide.index.min(), wide.index.max(), 200)
+        predicted = [onset(study, value, table["sigma"].iloc[0]) for value in eps]
+        # White on black is visible on the dark and on the light part of the map.
+        ax.plot(predicted, eps, color="black", lw=2)
+        ax.plot(predicted, eps, color="white", ls=(0, (3, 1.5)), lw=1.2)
         share = study.training.bias.share
         bias = f"bias scale {share:g}" if share else "no bias"
-        upper.set(xscale="log", xlim=(1, table["step"].max()))
-        upper.set_title(f"weight decay {study.training.lambda_:g},\n{bias}")
-        lower.set(xscale="log", xlabel=STEP)
-    set_y_range(axes[1, 0], plotted)
-    axes[0, 0].set_ylabel(EPS)
-    axes[1, 0].set_ylabel(plotted.symbol)
-    if len(levels) > 1:
-        figure.colorbar(mesh, ax=list(axes[0]), label="largest cosine, mean", aspect=14)
-    figure.suptitle("The largest cosine with the rare feature over training")
-    entries = {f"relative frequency {level:g}": look for level, look in shown.items()}
-    entries |= {"predicted onset of stage 1": SeriesStyle("black", dash=(0, (3, 1.5)))}
-    return finish_figure(figure, (), entries, f"{INTERVALS}, {seeds_of(*rows)}")
+        ax.set_title(f"decay {study.training.lambda_:g}, {bias}")
+        ax.set(xscale="log", xlim=(1, table["step"].max()), ylim=limits)
+        ax.set(xlabel=STEP, ylabel="relative frequency")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.label_outer()
+    figure.colorbar(mesh, ax=list(axes.flat), label="largest cosine, mean", aspect=24)
+    figure.suptitle("The largest cosine with the rare feature, by its frequency and step")
+    entries = {"predicted onset of stage 1": SeriesStyle("black", dash=(0, (3, 1.5)))}
+    return finish_figure(figure, (), entries, seeds_of(*(table for _, table in chosen)))
 
 
 def half_and_double(tables: Tables) -> Figure:
@@ -100,25 +86,22 @@ def half_and_double(tables: Tables) -> Figure:
     (table,) = tables.values()
     # A published table has no value where a run's has an empty text.
     table = table.fillna({"setting": ""}).rename(columns={"learned_share": "mean"})
-    base, varied = table[table["setting"] == ""], table[table["setting"] != ""]
-    words = {name: PARAMETER_WORDS.get(name, name) for name in varied["setting"].unique()}
-    varied = varied.assign(place=varied["setting"].map(words), series=varied["factor"].map(FACTORS))
     levels = sorted(table["eps_min"].unique())
-    figure, axes = panels(1, len(levels), 1.0 + 0.24 * len(words), sharex=True, sharey=True)
-    for ax, eps_min in zip(axes[0], levels, strict=True):
-        (study,) = base[base["eps_min"] == eps_min].itertuples()
-        ax.axvspan(study.ci_low, study.ci_high, color="0.9", lw=0, zorder=0)
-        ax.axvline(study.mean, color="0.5", lw=0.8, zorder=0.5)
-        plot_points(
-            ax, varied[varied["eps_min"] == eps_min], "learned_share", "place", FACTOR_STYLES,
-            bounds=(0, 1), order=list(words.values()), horizontal=True,
-        )  # fmt: skip
-        ax.set(xlim=(-0.04, 1.04), xlabel="share of runs that\nlearn the rare feature", ylabel="")
-        ax.set_title(f"relative frequency {eps_min:g}")
-    figure.suptitle("Runs that learn the rare feature, by half and double each hyper-parameter")
-    entries = dict(FACTOR_STYLES) | {"the study as it is": Patch(color="0.9")}
-    note = f"share and exact 95 % interval, {seeds_of(varied)}, {n_of(*base['n'])} as it is"
-    return finish_figure(figure, axes[0], entries, note)
+    table = table[table["eps_min"] == levels[len(levels) // 2]]
+    base, varied = table[table["setting"] == ""], table[table["setting"] != ""]
+    places = varied["setting"].map(lambda name: PARAMETER_WORDS.get(name, name))
+    varied = varied.assign(place=places, series=varied["factor"].map(FACTORS))
+    figure, ((ax,),) = panels(height=1.1 + 0.22 * places.nunique(), width=NARROW)
+    for study in base.itertuples():
+        ax.axvspan(study.ci_low, study.ci_high, color="0.92", lw=0, zorder=0)
+        ax.axvline(study.mean, color=GREY, lw=0.7, zorder=0.5)
+    plot_effects(ax, varied, FACTOR_STYLES)
+    ax.set(xlim=(-0.04, 1.04), xlabel="runs that learn it (band: as it is)", ylabel="")
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Who learns the rare feature at half and at double of each setting")
+    seeds = f"{seeds_of(varied)}, {n_of(*base['n'])} as it is"
+    figure.supxlabel(f"exact 95 % intervals, {seeds}", size=7)
+    return figure
 
 
 def overlap(tables: Tables, studies: dict[str, TheoryStudy]) -> Figure:

@@ -16,7 +16,15 @@ from rarefeat.figures.panels import (
     panels,
     plot_lines,
 )
-from rarefeat.figures.style import COLUMN, GREY, PAGE, STYLES, SeriesStyle, sequential_styles
+from rarefeat.figures.style import (
+    COLUMN,
+    GREY,
+    NARROW,
+    PAGE,
+    STYLES,
+    SeriesStyle,
+    sequential_styles,
+)
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Problem, Setting
 from rarefeat.studies.two_layer.printed import COLUMNS
@@ -104,8 +112,8 @@ def printed_beside_measured(tables: Tables) -> Figure:
     (table,) = tables.values()
     both = table.dropna(subset=["mean", "printed"])
     styles = {arm: style.without_line for arm, style in zip(COLUMNS.values(), STYLES, strict=False)}
-    figure, axes = panels(1, 2, 3.6)
-    quantities = {"test_accuracy": "test accuracy", "cosine": "best cosine of a neuron"}
+    figure, axes = panels(1, 2, 2.9, NARROW)
+    quantities = {"test_accuracy": "test accuracy", "cosine": "best cosine"}
     for ax, (quantity, label) in zip(axes[0], quantities.items(), strict=True):
         ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
         for _, arm in sorted(COLUMNS.items()):
@@ -117,7 +125,7 @@ def printed_beside_measured(tables: Tables) -> Figure:
         ax.set(xlim=limits, ylim=limits, xlabel=text, ylabel="measured", aspect="equal")
     figure.suptitle("Accuracies and cosines as measured and as printed")
     entries = {NAMES[arm]: style for arm, style in styles.items()}
-    add_legend(figure, entries, f"{INTERVALS} of {seeds_of(both)}", columns=3)
+    add_legend(figure, entries, f"{INTERVALS} of {seeds_of(both)}", columns=2)
     return figure
 
 
