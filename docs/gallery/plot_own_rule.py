@@ -30,8 +30,7 @@ runs = rarefeat.sweep(
 
 # %%
 # The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals:
-axes = runs.plot("max_alignment", paired=True)
-axes.set_title("What masks of half the neurons change")
+runs.plot("max_alignment", paired=True)
 
 # %%
 # The same in numbers:
