@@ -20,10 +20,12 @@ ALPHA = 0.1
 
 
 FACTORS = {0.5: "half", 2.0: "double"}
-FACTOR_STYLES = {
-    FACTORS[0.5]: STYLES[4].replace(marker="<", filled=False).without_line,
-    FACTORS[2.0]: STYLES[0].replace(marker=">").without_line,
-}
+"""Names of factors; others are told as numbers."""
+FACTOR_STYLES = (
+    STYLES[4].replace(marker="<", filled=False).without_line,
+    STYLES[0].replace(marker=">").without_line,
+    *(style.without_line for style in STYLES[1:4]),
+)
 
 
 def by_study(
@@ -90,12 +92,13 @@ def half_and_double(tables: Tables) -> Figure:
     table = table[table["eps_min"] == levels[len(levels) // 2]]
     base, varied = table[table["setting"] == ""], table[table["setting"] != ""]
     places = varied["setting"].map(lambda name: PARAMETER_WORDS.get(name, name))
-    varied = varied.assign(place=places, series=varied["factor"].map(FACTORS))
+    names = {factor: FACTORS.get(factor, f"{factor:g}") for factor in sorted(set(varied["factor"]))}
+    varied = varied.assign(place=places, series=varied["factor"].map(names))
     figure, ((ax,),) = panels(height=1.1 + 0.22 * places.nunique(), width=NARROW)
     for study in base.itertuples():
         ax.axvspan(study.ci_low, study.ci_high, color="0.92", lw=0, zorder=0)
         ax.axvline(study.mean, color=GREY, lw=0.7, zorder=0.5)
-    plot_effects(ax, varied, FACTOR_STYLES)
+    plot_effects(ax, varied, dict(zip(names.values(), FACTOR_STYLES, strict=False)))
     ax.set(xlim=(-0.04, 1.04), xlabel="runs that learn it (band: as it is)", ylabel="")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Who learns the rare feature at half and at double of each setting")
