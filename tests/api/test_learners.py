@@ -59,6 +59,7 @@ def test_train_learners_takes_functions_and_options():
         ({"eps_min": 2}, "eps_min"),
         ({"loss_options": 3}, "loss_options: must be a mapping, got 3"),
         ({"optimiser_options": {"lr": 0.1}}, "optimiser: lr: the rate is the key eta"),
+        ({"optimiser": "adam", "optimiser_options": {"eps": -1.0}}, "optimiser: Invalid epsilon"),
         ({"encoder": torch.nn.Linear(20, 3)}, "give the class Linear"),
         ({"fresh": "no"}, "fresh: must be True or False"),
         ({"history": True}, "history: has no effect"),

@@ -81,6 +81,7 @@ def a_learner(options: dict) -> dict:
             {"optimiser_options": {"lr": 1}},
             "learners: mine: optimiser: lr: the rate is the key eta",
         ),
+        ({"optimiser_options": {"momentum": -1}}, "learners: mine: optimiser: Invalid momentum"),
     ],
 )
 def test_options_of_a_learner_are_refused_before_its_first_job(options, line):

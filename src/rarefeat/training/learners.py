@@ -127,6 +127,14 @@ def bind_part(kind: str, learner: Learner, data: Data, training: Training) -> pa
     return bind_options(kind, load_choice(kind, choice, built_in), options, available)
 
 
+def build_optimiser(kind: str, part: partial, parameters: list[Tensor]) -> Any:
+    """Return an optimiser of some parameters; RarefeatError for a value that torch refuses."""
+    try:
+        return part(parameters)
+    except (TypeError, ValueError) as error:
+        raise RarefeatError(f"{kind}: {error}; it is given {part.keywords}") from error
+
+
 class TrainedLearners(NamedTuple):
     """Trained encoders of S replicas."""
 
@@ -462,8 +470,9 @@ def train_by_autograd(
         values = {name: value.detach().requires_grad_() for name, value in stacked.items()}
     if thresholds and training.bias.rule in ("follow", "grow"):
         values[thresholds].requires_grad_(False)
-    optimiser = bind_part("optimiser", learner, data, training)(
-        [value for name, value in values.items() if name != thresholds]
+    trained = [value for name, value in values.items() if name != thresholds]
+    optimiser = build_optimiser(
+        "optimiser", bind_part("optimiser", learner, data, training), trained
     )
     bias_rule = make_bias_rule(training.bias, data.d, training.eta)
     masks = NeuronMasks(source, arm) if arm.named.rule else None

@@ -106,14 +106,19 @@ class LearnerStudy(SeedSettings):
         return self
 
     def check_options(self) -> None:
-        """Raise RarefeatError for an option that a part of a learner does not have."""
-        from rarefeat.training.learners import KINDS
+        """Raise RarefeatError for an option that a part of a learner does not have or take."""
+        import torch
+
+        from rarefeat.training.learners import KINDS, build_optimiser
 
         for name, learner in self.learners.items():
             for kind, choice, options in learner.parts():
                 if options:
-                    part = load_choice(kind, choice, KINDS[kind][1])
-                    bind_options(f"learners: {name}: {kind}", part, options, {})
+                    place, built_in = f"learners: {name}: {kind}", KINDS[kind][1]
+                    part = load_choice(kind, choice, built_in)
+                    bound = bind_options(place, part, options, {"lr": 0.0, "weight_decay": 0.0})
+                    if kind == "optimiser" and choice in built_in:
+                        build_optimiser(place, bound, [torch.zeros(1)])  # for its errors
 
     def cells(self) -> list[Cell]:
         """Return a cell for each learner, kind of pairs and frequency."""
