@@ -13,13 +13,13 @@ replicas of a large block are from the same ones alone, and the operations that 
 import argparse
 import time
 
+import pandas as pd
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 import rarefeat
 from rarefeat.stages.synthesise import synthesise
 from rarefeat.training.encoders import ENCODERS
-from rarefeat.training.learners import Learner
 from rarefeat.training.losses import LOSSES
 from rarefeat.training.optimisers import OPTIMISERS
 from rarefeat.training.pretraining import train_arms
@@ -70,19 +70,18 @@ def measure(device: str, replicas: list[int], steps: int) -> None:
 def map_learners(device: str, steps: int, seeds: int) -> None:
     """Print the critical frequency of every loss with every encoder and optimiser."""
     begin = time.perf_counter()
-    rows = rarefeat.critical_frequency(
-        [0.1, 0.2, 0.3, 0.5, 0.7, 1.0], seed=range(seeds), loss=list(LOSSES), device=device, T=steps,
-        encoder=[name for name in ENCODERS if name != "double"], optimiser=list(OPTIMISERS), d1=64,
-        sigma_0=0.014, sigma=0.14,
-    )  # fmt: skip
-    columns = [
-        *(set(Learner.__annotations__) & set(rows)),
-        "frequency",
-        "ci_low",
-        "ci_high",
-        "kept",
-    ]
-    print(rows[sorted(columns)].to_string(index=False, float_format="%.2f"))
+    parts = []
+    for encoder in (name for name in ENCODERS if name != "double"):
+        start = {} if encoder == "mlp" else {"sigma_0": 0.014}  # an MLP has torch's own
+        parts.append(
+            rarefeat.critical_frequency(
+                [0.1, 0.2, 0.3, 0.5, 0.7, 1.0], sigma=0.14, seed=range(seeds), loss=list(LOSSES),
+                optimiser=list(OPTIMISERS), encoder=encoder, device=device, T=steps, d1=64, **start,
+            ).assign(encoder=encoder)
+        )  # fmt: skip
+    rows = pd.concat(parts)
+    columns = ["loss", "encoder", "optimiser", "frequency", "ci_low", "ci_high", "kept"]
+    print(rows[columns].to_string(index=False, float_format="%.2f"))
     print(f"{len(rows)} learners in {(time.perf_counter() - begin) / 60:.1f} minutes")
 
 
