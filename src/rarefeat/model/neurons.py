@@ -77,6 +77,8 @@ def alignment_metrics(
     """Compute the metrics of alignment with the features."""
     cosines = absolute_cosines(weights, dictionary).double()
     rare = cosines[..., -n_minority:]
+    energy = matmul(weights, dictionary).double().square().sum(1)
+    frequent_energy = energy[:, :-n_minority].mean(-1)
     return {
         "aligned_neurons": (rare >= ALIGNED_COSINE).sum(1).double().mean(-1),
         "max_alignment": rare.amax(1).mean(-1),
@@ -84,6 +86,7 @@ def alignment_metrics(
         "pure_neurons": (cosines > PURE_COSINE).any(-1).sum(-1).double(),
         "pure_minority_neurons": (rare > PURE_COSINE).any(-1).sum(-1).double(),
         "feature_share": cosines.square().sum(-1).mean(-1),
+        "energy_ratio": energy[:, -n_minority:].mean(-1) / frequent_energy,
     }
 
 

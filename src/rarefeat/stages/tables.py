@@ -60,6 +60,9 @@ METRICS = {
     "pure_neurons": neurons("neurons with |cos| > 0.9 to any feature"),
     "pure_minority_neurons": neurons("neurons with |cos| > 0.9 to a minority feature"),
     "feature_share": share("mean over neurons of ||M^T w||^2 / ||w||^2", f"{CORE}, eq. (34)"),
+    "energy_ratio": number(
+        SIZE, "1", f"sum over neurons of <w, M_j>^2 of {MINORITY}; over that of the majority ones"
+    ),
     "cosine_similarity_balanced": cosine(f"{SIMILARITY}, {BALANCED}; {ZERO_IS_0}", FIGURE_3),
     "cosine_similarity_matched": cosine(f"{SIMILARITY}, {MATCHED}; {ZERO_IS_0}", FIGURE_3),
     "cosine_similarity_alive_balanced": cosine(

@@ -170,13 +170,6 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
             f"{PACKAGE}:HEATMAP.schema", f"{PACKAGE}.measure:alignment_map",
             {"heatmap": studies["heatmap"]}, {"encoders": PRETRAIN}, study="heatmap",
         )  # fmt: skip
-    printed_bias = Figure(
-        tuple(f"{name}_grid" for name in BIASES),
-        "The share of dense runs that learn the rare feature, against how rare it is, under the"
-        " bias of the grid and under Wen and Li's, in proportion to the norm or growing. See from"
-        " which frequency on each learns it.",
-        sections={"studies": {name: studies[name] for name in BIASES}},
-    )
     gate = Figure(
         tuple(f"{name}.gate_grid" for name in GATE),
         "The share of runs that learn the rare feature, against how rare it is, as trained and with"
@@ -188,14 +181,14 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         if name not in SHIPPED
         for figure in FIGURES_OF_GRID
     }
-    page = Page("Imbalance and pruning", SHOWN, (*FIGURES, "printed_bias"), QUESTION)
+    page = Page("Imbalance and pruning", SHOWN, tuple(FIGURES), QUESTION)
     play = HtmlPage(
         "What was measured of the rare feature",
         f"{PACKAGE}.doc_tables:page",
         ("confirmation_trajectories",),
         {"confirmation": studies["confirmation"]},
     )
-    figures = FIGURES | {"printed_bias": printed_bias} | user_figures
+    figures = FIGURES | user_figures
     figures |= {"gate": gate} if studies.keys() >= GATE.keys() else {}
     return StudyOutputs(tables, figures, {"imbalance": page}, {"play": play})
 

@@ -25,13 +25,15 @@ METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neuro
            "pure_minority_neurons", "cosine_similarity_balanced", "cosine_similarity_matched",
            "regression_mse_balanced", "regression_mse_matched",
            "mask_minority_overlap", "diverged"]  # fmt: skip
-BIAS_METRICS = ["aligned_neurons", "max_alignment", "majority_alignment",
+BIAS_METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "energy_ratio",
                 "cosine_similarity_balanced", "cosine_similarity_matched",
                 "regression_mse_balanced", "regression_mse_matched"]  # fmt: skip
 DEVICE_METRICS = ["learned", "max_alignment", "majority_alignment", "cosine_similarity_balanced",
                   "regression_mse_balanced", "final_loss"]  # fmt: skip
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
          "at_highest", "paired_difference", "paired_ci_low", "paired_ci_high"]  # fmt: skip
+LEVELS = (*BIASES, "printed_71", "printed_100")
+"""Studies of Figures 1 to 4 under a bias each, the last two of config/printed_bias.yaml."""
 STUDIES = ("paper", "neighbour", "without_bias")
 ATTENTION = ("fixed", "trained", "trained_without_decay", "decayed")
 """Studies of config/attention.yaml, without their prefix."""
@@ -173,7 +175,7 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
     """Return what dense ends with under each bias, by frequency, at a common noise."""
     sigma = max(set.intersection(*(set(grid["sigma"]) for grid in grids)))
     parts = []
-    for study, grid in zip(BIASES, grids, strict=True):
+    for study, grid in zip(LEVELS, grids, strict=True):
         dense = grid[(grid["arm"] == "dense") & (grid["sigma"] == sigma)]
         dense = dense.assign(learned=(dense["max_alignment"] >= HALF_LEARNED).astype(float))
         means = means_by(dense, ["eps_min"], BIAS_METRICS, shares=("learned", "diverged"))
@@ -325,5 +327,5 @@ TABLES = {
         tuple(f"printed_71.{grid}_grid" for grid in ("figures_1_and_2", "figure_3", "figure_4")),
         page_trends,
     ),
-    "bias_levels": (tuple(f"{study}_grid" for study in BIASES), bias_levels),
+    "bias_levels": (tuple(f"{study}_grid" for study in LEVELS), bias_levels),
 }

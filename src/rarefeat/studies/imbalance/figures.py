@@ -14,7 +14,6 @@ from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import (
     EPS,
-    FREQUENCY,
     INTERVALS,
     STEP,
     add_series_column,
@@ -50,8 +49,7 @@ from rarefeat.model.arms import ARMS
 from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.stages.tables import PAIRED
 from rarefeat.studies.imbalance import GATE
-from rarefeat.studies.imbalance.doc_tables import bias_levels, compare_changes
-from rarefeat.workflow.config.study import Study
+from rarefeat.studies.imbalance.doc_tables import compare_changes
 
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
@@ -157,13 +155,6 @@ def finish_levels(
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(grid)}")
 
 
-def bias_name(study: Study) -> str:
-    """Name the bias of a study."""
-    bias = study.training.bias
-    rule = {"follow": "", "grow": ", growing"}.get(bias.rule, f", {bias.rule}")
-    return f"scale {bias.share:g}{rule}"
-
-
 def alignment(tables: Tables, metric: str) -> Figure:
     """Plot Figures 1 and 2: dense above, and the gain of each other arm below."""
     grid, others, levels = compared(*tables.values())
@@ -235,27 +226,6 @@ def gate(tables: Tables) -> Figure:
     set_x_margins(ax, table["eps_min"])
     figure.suptitle("Runs that learn the rare feature, as trained and with one change")
     figure.supxlabel(f"share and exact 95 % interval, {n_of(*table['n'])}", size=7.5)
-    return figure
-
-
-def printed_bias(tables: Tables, studies: dict[str, Study]) -> Figure:
-    """Plot the share of runs that learn the rare feature under the grid's bias and Wen and Li's."""
-    table = bias_levels(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
-    table = table[table["metric"] == "learned"]
-    names = {name: bias_name(studies[name]) for name in table["study"].unique()}
-    styles = dict(zip(names.values(), (STYLES[0], STYLES[4], STYLES[5]), strict=False))
-    table = table.assign(series=table["study"].map(names))
-    figure, ((ax,),) = panels(height=2.6, width=NARROW)
-    plot_lines(ax, table, "eps_min", "value", styles, bounds=(0, 1))
-    places = ((0.65, "right"), (0.65, "right"), (0.12, "left"))
-    for (name, style), (y, side) in zip(styles.items(), places, strict=False):
-        above = (table["series"] == name) & (table["mean"] >= y)
-        x = table.loc[above, "eps_min"].min() + (0.02 if side == "left" else -0.03)
-        ax.text(x, y, name, color=style.colour, ha=side, va="center")
-    ax.set(xlabel=FREQUENCY, ylabel="runs that learn it", ylim=(-0.03, 1.03))
-    ax.yaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Who learns the rare feature, under our bias and under Wen and Li's")
-    figure.supxlabel(f"share and exact 95 % interval, {n_of(*table['n'])}", size=7)
     return figure
 
 
