@@ -28,6 +28,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import torch
+from published import publish
 from scipy.stats import spearmanr
 from small_checks import Check, over_seeds
 
@@ -38,9 +39,7 @@ from rarefeat.stages.synthesise import synthesise
 from rarefeat.statistics import fraction_interval
 from rarefeat.training.pretraining import pretrain
 from rarefeat.workflow.config.model import Arm
-from rarefeat.workflow.files.published import PublishedTables, commit
 from rarefeat.workflow.project import load
-from rarefeat.workflow.run.metadata import machine, packages
 
 NAME, PAPER = "remarks", "imbalance_and_pruning"
 SIGMA = 0.05
@@ -168,9 +167,7 @@ def main() -> None:
     table = pd.DataFrame(checks)
     print(table.to_string(index=False, float_format="%.4g"))
     if args.publish:
-        origin = {"run": "benchmarks/remarks.py", "commit": commit()}
-        details = {"seeds": {NAME: f"{seeds[0]}-{seeds[-1]}"}, "machine": machine()}
-        PublishedTables().put(NAME, table, origin | details | {"packages": packages()})
+        publish(NAME, table, seeds)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from published import publish
 from scipy.integrate import trapezoid
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import comb, expit, log_ndtr, ndtr
@@ -40,9 +41,7 @@ from rarefeat.studies.two_layer import data as patterns
 from rarefeat.studies.two_layer import reduced_training
 from rarefeat.training.loop import PairSource
 from rarefeat.training.step import TrainState, apply_step, batch_loss, initial_state
-from rarefeat.workflow.files.published import PublishedTables, commit
 from rarefeat.workflow.project import load
-from rarefeat.workflow.run.metadata import machine, packages
 
 NAME = "small_checks"
 BATCHES = 2 ** np.arange(2, 7)
@@ -908,9 +907,7 @@ def main() -> None:
             checks += found
     table = pd.DataFrame(checks)
     if args.publish:
-        origin = {"run": "benchmarks/small_checks.py", "commit": commit()}
-        details = {"seeds": {NAME: f"{seeds[0]}-{seeds[-1]}"}, "machine": machine()}
-        PublishedTables().put(NAME, table, origin | details | {"packages": packages()})
+        publish(NAME, table, seeds)
 
 
 if __name__ == "__main__":
