@@ -122,8 +122,8 @@ def trained(problem: AdditionTable, stream: torch.Generator) -> list[tuple[int, 
     return history
 
 
-def measure_network(u: U, w: W) -> dict[str, tuple[float, float]]:
-    """Return what Theorem 4.9 speaks of, each as measured and as stated."""
+def measure_neurons(u: U, w: W) -> dict[str, tuple[float, float]]:
+    """Return what Theorem 4.9 says of neurons, each as measured and as stated."""
     k, _, p = u.shape
     spectrum = torch.fft.rfft(torch.cat([u, w[None]]))[..., 1:]
     share = spectrum.abs().square().sum(0)
@@ -134,15 +134,23 @@ def measure_network(u: U, w: W) -> dict[str, tuple[float, float]]:
     # Phases of u sum to that of w, up to a sign that an even power does not see and w has.
     turn = torch.cos(phases[:k].sum(0) - phases[k])[single]
     weight = (u.square().sum((0, 2)) + w.square().sum(1)).pow((k + 1) / 2)
-    right = forward(u, w).argmax(1) == sums(k, p)
     return {
-        "margin_ratio": (margin(u, w) / largest_margin(k, p), 1.0),
-        "accuracy": (float(right.double().mean()), 1.0),
         "one_frequency": (float(single.double().mean()), 1.0),
         "one_frequency_weight": (float(weight[single].sum() / weight.sum()), 1.0),
         "power": (float(largest.mean()), 1.0),
         "frequencies": (float(len(frequency[single].unique())), (p - 1) / 2),
         "phase": (float(turn.mean()) if len(turn) else math.nan, 1.0),
+    }
+
+
+def measure_network(u: U, w: W) -> dict[str, tuple[float, float]]:
+    """Return what Theorem 4.9 speaks of, each as measured and as stated."""
+    k, _, p = u.shape
+    right = forward(u, w).argmax(1) == sums(k, p)
+    return {
+        "margin_ratio": (margin(u, w) / largest_margin(k, p), 1.0),
+        "accuracy": (float(right.double().mean()), 1.0),
+        **measure_neurons(u, w),
     }
 
 
