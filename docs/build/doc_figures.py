@@ -19,8 +19,15 @@ from formatting import interval, records, select_rows
 from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.figures.labels import arm_name, n_of
-from rarefeat.figures.panels import ESTIMATED, add_legend, draw_zero_line, panels, plot_points
+from rarefeat.figures.labels import INTERVALS, arm_name, n_of
+from rarefeat.figures.panels import (
+    ESTIMATED,
+    add_legend,
+    draw_zero_line,
+    panels,
+    plot_lines,
+    plot_points,
+)
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import GREY, MASKED, NARROW, STYLES, SeriesStyle, project_style
 from rarefeat.stages.tables import PAIRED
@@ -162,6 +169,39 @@ def table_2(tables: PublishedTables) -> Figure:
     return figure
 
 
+def figures_by_bias(tables: PublishedTables) -> Figure:
+    """Draw Figures 1 to 4 of imbalance_and_pruning under our bias and as printed, and the energy."""
+    table = tables["bias_levels"]
+    names = {
+        "confirmation": "scale 0.2, 500 steps: ours",
+        "printed_71": "scale 0.71 as printed, 2,000 steps",
+        "printed_100": "scale 1 as printed, 8,000 steps",
+    }
+    looks = (STYLES[0], STYLES[4], STYLES[5])
+    styles = dict(zip(names.values(), looks, strict=True))
+    shown = {
+        "aligned_neurons": "1: aligned neurons",
+        "max_alignment": "2: largest cosine",
+        "cosine_similarity_balanced": "3: cosine of pairs",
+        "regression_mse_balanced": "4: error of a linear head",
+        "learned": "runs that learn it",
+        "energy_ratio": "its energy, of a frequent one's",
+    }
+    table = table[table["study"].isin(names)]
+    table = table.assign(series=table["study"].map(names))
+    figure, axes = panels(3, 2, 5.6, NARROW, sharex=True)
+    for ax, (metric, title) in zip(axes.flat, shown.items(), strict=True):
+        rows = table[table["metric"] == metric]
+        plot_lines(ax, rows, "eps_min", "value", styles, mark_every=3)
+        ax.set(title=title, ylim=(0, None))
+    for ax in axes[-1]:
+        ax.set_xlabel("relative frequency")
+    figure.suptitle("Figures 1 to 4 under our bias and as printed")
+    note = f"{INTERVALS}, {n_of(*table['n'])}"
+    add_legend(figure, styles, note, columns=1)
+    return figure
+
+
 def photograph_views(tables: PublishedTables) -> Figure:
     """Draw what is read from features of images, by what the two views differ in."""
     order = ("none", "crops", "crops_and_intensity", "colours", "crops_and_colours")
@@ -247,6 +287,7 @@ DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure
         ("cifar10_confirm_gains",),
         lambda tables: longtail({"gains": tables["cifar10_confirm_gains"]}),
     ),
+    "figures_by_bias.png": (("bias_levels",), figures_by_bias),
     "photograph_views.png": (("image_views", "photograph_views"), photograph_views),
 }
 """Published tables that each figure needs, and the function that draws it, by file."""

@@ -200,6 +200,10 @@ TABLES = {
     "selection_masks": (("interventions_selection",), masks),
     "selection_help": (("help_selection",), helped),
     "selection_law_constants": (("selection_law",), law_constants),
+    "selection_law_regimes": (
+        ("selection_law",),
+        lambda table: table.drop(columns=["centre", "steepness"]),
+    ),
     "selection_law_errors": (("selection_law",), law_errors),
     "selection_law_baselines": (("selection_law",), law_baselines),
     "selection_acting": (("acting_selection",), acting),
