@@ -27,7 +27,7 @@ from rarefeat.studies.augmentation import augmentation
 
 Tables = Mapping[str, pd.DataFrame]
 WITHOUT_BIAS = "_without_bias"
-OF_BIAS = {"with a bias": STYLES[0], "without": STYLES[4].replace(filled=False)}
+OF_BIAS = {"with a bias": STYLES[0], "without a bias": STYLES[4].replace(filled=False)}
 NAMES = {
     "random_mask": "random mask",
     "independent_noise": "noise of its own",
@@ -68,15 +68,17 @@ def augmentation_dial(tables: Tables) -> Figure:
     kinds = rows["study"].str.removesuffix(WITHOUT_BIAS)
     rows = rows.assign(
         place=kinds.map(pair_name),
-        series=(kinds == rows["study"]).map({True: "with a bias", False: "without"}),
+        series=(kinds == rows["study"]).map({True: "with a bias", False: "without a bias"}),
     )[kinds.isin(biased)]
     order = [pair_name(name) for name in biased]
     figure, ((ax,),) = panels(height=1.1 + 0.22 * max(len(order), 2), width=NARROW)
     plot_points(ax, rows, "value", "place", OF_BIAS, order=order, horizontal=True, dodge=0)
     label_first(ax, rows[rows["place"] == order[0]].set_index("series")["mean"], OF_BIAS)
-    ax.set(xlim=(-0.04, 1.04), xlabel=f"{INTERVALS}, {n_of(*rows['n'])}")
+    ax.set(xlim=(-0.04, 1.04), xlabel="features with a neuron of their own")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Features with a neuron of their own, by kind of positive pair")
+    figure.suptitle("Features after training, by kind of positive pair")
+    few = f"{(rows['series'] != 'with a bias').sum()} kinds were also run without a bias"
+    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}; {few}", size=7)
     return figure
 
 
