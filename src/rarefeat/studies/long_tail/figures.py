@@ -11,11 +11,7 @@ from rarefeat.figures.style import MASKED, NARROW, SeriesStyle, sequential_style
 from rarefeat.stages.tables import PAIRED
 from rarefeat.workflow.config.images import ImageArm
 
-METRICS = {
-    "accuracy": "accuracy",
-    "many": "accuracy, most\nfrequent third",
-    "few": "accuracy,\nrarest third",
-}
+METRICS = {"accuracy": "all classes", "many": "most frequent third", "few": "rarest third"}
 """Metrics of the linear probe on balanced images: of all classes where no thirds are known."""
 BALANCED = "as many images, balanced"
 
@@ -34,10 +30,12 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
         place=name_rows(rows),
         series=rows["rho"],
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
-    ).sort_values(["split", "alpha"], ascending=[False, True], kind="stable")
+    )
     ratios = sorted(rows["rho"].unique())
     shown = [name for name in ("many", "few") if name in set(rows["metric"])] or ["accuracy"]
-    order = list(dict.fromkeys(rows["place"]))
+    # Sorted by the rarest classes; the balanced images come last.
+    sizes = rows[rows["metric"] == shown[-1]].groupby(["split", "place"])["mean"].mean()
+    order = list(sizes.reset_index().sort_values(["split", "mean"], ascending=False)["place"])
     looks = sequential_styles(ratios) if len(ratios) > 1 else {}
     looks = looks or dict.fromkeys(ratios, SeriesStyle(MASKED, "o"))
     figure, axes = panels(
@@ -49,12 +47,15 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
             horizontal=True,
         )  # fmt: skip
         draw_zero_line(ax, vertical=True)
-        ax.locator_params(axis="x", nbins=5)
-        ax.set_xlabel(METRICS[metric])
-    figure.suptitle("What each method changes on long-tailed images, in points")
-    note = f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}"
-    entries = {rf"$\rho$ = {rho:g}": look.without_line for rho, look in looks.items()}
-    add_legend(figure, entries, note)
+        ax.locator_params(axis="x", nbins=6)
+        ax.set(title=METRICS[metric], xlabel="change (points)")
+    names = {rho: rf"imbalance $\rho$ = {rho:g}" for rho in ratios}
+    note = f"minus dense at the same seed,\n{INTERVALS}, {n_of(*rows['n'])}"
+    figure.suptitle(f"Change of accuracy by each method on {', '.join(rows['dataset'].unique())}")
+    if len(ratios) == 1:
+        figure.supxlabel(f"{names[ratios[0]]}, {note}", size=7)
+    else:
+        add_legend(figure, {names[rho]: looks[rho].without_line for rho in ratios}, note)
     return figure
 
 
