@@ -168,31 +168,37 @@ def selection_digits(tables: Tables) -> Figure:
     """Draw the changes of the accuracies on rare and frequent digits by every rule."""
     (table,) = tables.values()
     rows = digits_changes(table) if "seed" in table else table
-    names = {rule: arm_name(rule) for rule in dict.fromkeys(rows["rule"])}
-    means = rows.groupby(["rho", "rule", "group"])["value" if "value" in rows else "mean"].mean()
+    value = "value" if "value" in rows else "mean"
+    scaled = [name for name in (value, "ci_low", "ci_high") if name in rows]
+    rows = rows.assign(rule=rows["rule"].map(arm_name), **100 * rows[scaled])
+    means = rows.groupby(["rho", "rule", "group"])[value].mean()
     # The change by a mask that ruins the training is a hundred times that of others: a number.
     ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
     rhos = sorted(rows["rho"].unique())
-    figure, axes = panels(len(rhos), 1, 0.8 + 1.4 * len(rhos), NARROW, sharex=True)
+    figure, axes = panels(len(rhos), 1, 0.6 + 1.5 * len(rhos), NARROW, sharex=True)
     styles = {"tail": SeriesStyle(RARE, "s"), "head": SeriesStyle(FREQUENT, "D", filled=False)}
     styles = {group: style.without_line for group, style in styles.items()}
-    text = "$\\leftarrow$ rare ${tail:.2f}$, frequent ${head:.2f}$"
+    text = "$\\leftarrow$ rare digits ${tail:.0f}$, frequent ${head:.0f}$"
+    sides = {"tail": ("rare digits  ", "right"), "head": ("  frequent digits", "left")}
     for ax, rho in zip(axes[:, 0], rhos, strict=True):
         far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
         near = rows[(rows["rho"] == rho) & ~rows["rule"].isin(far.index)]
-        near = near.assign(rule=near["rule"].map(names))
+        of_rules = means[rho].unstack().sort_values("tail", ascending=False)
+        order = list(of_rules.index)
         plot_points(
-            ax, near, "value", "rule", styles, series_column="group", order=list(names.values()),
+            ax, near, "value", "rule", styles, series_column="group", order=order,
             horizontal=True, dodge=0.3,
         )  # fmt: skip
+        for group, (name, side) in sides.items():
+            x, colour = of_rules[group].iloc[0], styles[group].colour
+            ax.text(x, -0.45, name, color=colour, ha=side, va="bottom")
         draw_zero_line(ax, vertical=True)
         ax.locator_params(axis="x", nbins=5)
         options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
         for rule, change in far.iterrows():
-            ax.text(0.02, list(names).index(rule), text.format(**change), **options)
-        ax.set_title(rf"imbalance $\rho$ = {rho:g}")
-    ax.set_xlabel("change of the accuracy")
+            ax.text(0.02, order.index(rule), text.format(**change), **options)
+        ax.set(title=rf"imbalance $\rho$ = {rho:g}", ylim=(len(order) - 0.5, -1.2))
+    ax.set_xlabel("change of accuracy (points)")
     figure.suptitle("Change of the accuracy on digits by each mask")
-    entries = {"rare digits": styles["tail"], "frequent digits": styles["head"]}
-    note = f"minus dense at the same seed,\n{INTERVALS}, {seeds_of(table)}"
-    return finish_figure(figure, (), entries, note)
+    figure.supxlabel(f"minus dense at the same seed, {INTERVALS}, {seeds_of(table)}", size=7)
+    return figure
