@@ -155,7 +155,7 @@ def sequential_styles(levels: Iterable[Any]) -> dict[Any, SeriesStyle]:
     """Return styles of the levels of one quantity, dark to light in their order."""
     levels = list(levels)
     shades = mpl.colormaps[SEQUENTIAL](
-        [0.85 * index / max(len(levels) - 1, 1) for index in range(len(levels))]
+        [0.6 * index / max(len(levels) - 1, 1) for index in range(len(levels))]
     )
     markers = [MARKERS[index % len(MARKERS)] for index in range(len(levels))]
     return {

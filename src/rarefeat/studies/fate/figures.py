@@ -9,7 +9,7 @@ from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from rarefeat.figures.labels import STEP, n_of
 from rarefeat.figures.panels import add_legend, label_ends, panels, plot_lines
-from rarefeat.figures.style import GREY, NARROW, STYLES, assign_styles, sequential_styles
+from rarefeat.figures.style import GREY, NARROW, STYLES, assign_styles
 from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
 PAIRS = 8192
@@ -35,40 +35,44 @@ def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw the fraction of learned replicas by step, a line for each number of training pairs."""
+    """Draw the fraction of learned replicas by step, a line for each number of training pairs.
+
+    Fresh pairs and the fewest have bands; the others are grey lines with one name.
+    """
     shares = as_drawn(tables["fate_shares"])
     decay = LATE if (shares["lambda"] == LATE).any() else shares["lambda"].min()
     shares = shares[(shares["lambda"] == decay) & (shares["study"] == "reuse")]
-    order = [*sorted(set(shares["N"]) - {0}), *([0] if (shares["N"] == 0).any() else [])]
+    reused = sorted(set(shares["N"]) - {0})
+    shown = dict(zip([*reused[:2][::-1], 0], (STYLES[0], STYLES[2], STYLES[4]), strict=False))
     figure, ((ax,),) = panels(height=2.6, width=NARROW)
-    ends = {}
-    for N, style in sequential_styles(order).items():
-        line = shares[shares["N"] == N].sort_values("step")
-        # Before the first run learns it, the intervals of all lines are one: grey.
-        nobody = line["step"] <= line.loc[line["learned"] == 0, "step"].max()
-        for rows, colour, alpha in (
-            (line[nobody], GREY, 0.12),
-            (line[~nobody.shift(-1, fill_value=False)], style.colour, 0.2),
-        ):
-            ax.fill_between(
-                rows["step"], rows["ci_low"], rows["ci_high"],
-                step="post", color=colour, alpha=alpha, lw=0,
-            )  # fmt: skip
-        ax.step(line["step"], line["learned_share"], where="post", color=style.colour)
-        ends[f"{N:,} pairs" if N else "fresh pairs"] = line["learned_share"].iloc[-1], style.colour
+    ends, others = {}, " and\n".join(f"{N:,}" for N in reused[2:])
+    for N, line in shares.sort_values("step").groupby("N"):
+        if N not in shown:
+            ax.step(line["step"], line["learned_share"], where="post", color=GREY, ls=":")
+            ends.setdefault(f"{others} pairs", (line["learned_share"].iloc[-1], "0.4"))
+            continue
+        look = shown[N]
+        # Before the first run learns it, the intervals of all lines are one, and not drawn.
+        some = line[line["learned"] > 0]
+        ax.fill_between(
+            some["step"], some["ci_low"], some["ci_high"],
+            step="post", color=look.colour, alpha=0.2, lw=0,
+        )  # fmt: skip
+        ax.step(line["step"], line["learned_share"], where="post", color=look.colour, ls=look.dash)
+        ends[f"{N:,} pairs" if N else "fresh pairs"] = line["learned_share"].iloc[-1], look.colour
     last = shares["step"].max()
     ax.set(
         xscale="log",
         xlim=(min(100, last / 10), last),
         ylim=(-0.03, 1.03),
-        xlabel=f"{STEP}\nwith exact 95 % intervals, {n_of(*shares['n'])}",
+        xlabel=f"{STEP}\nexact 95 % intervals from the first run on, {n_of(*shares['n'])}",
         ylabel="runs that have learned it",
-        title="Runs that have learned the rare feature, by reuse",
+        title="Runs that have learned the rare feature, by training pairs",
     )
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    label_ends(ax, ends)
+    label_ends(ax, ends, least=0.12)
     return figure
 
 
@@ -99,10 +103,11 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     points = points[(points["push"] != "") | points["study"].isin(REUSED)]
     own = points["push_size"].where(points["N"] == 0, points["kick_size"])
     points = points.assign(dose=own / points["threshold"])
-    figure, ((ax,),) = panels(height=2.6)
+    figure, ((ax,),) = panels(height=3, width=NARROW)
     for row in points[points["study"] == "fresh"].itertuples():
         ax.axhspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0, zorder=0)
         ax.axhline(row.mean, color=GREY, lw=0.7, zorder=0)
+        ax.text(0.98 * DOSES[1], row.mean, "fresh pairs, no push", ha="right", va="bottom")
     for (kind, label), style in zip(PUSHED.items(), assign_styles(PUSHED).values(), strict=True):
         rows = points[(points["push"] == kind) & points["dose"].between(*DOSES)]
         bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
@@ -112,20 +117,27 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
         )  # fmt: skip
     doses = np.geomspace(*DOSES, 200)
     for row in points[["neurons", "features"]].head(1).itertuples():
-        for m, name, line in ((row.neurons, "neurons", "-"), (row.features, "features", "--")):
+        for m, name, line, side, y in (
+            (row.neurons, "neurons", "-", "right", 0.85),
+            (row.features, "features", "--", "left", 0.6),
+        ):
             shares = share_learned(doses, largest_normal(row.neurons), m)
-            ax.plot(doses, shares, color="0.3", lw=1, ls=line, label=f"theorem, {m} {name}")
+            ax.plot(doses, shares, color="0.3", lw=1, ls=line)
+            x = doses[np.searchsorted(shares, y)]
+            ax.text(x, y, f"  theorem,  \n  {m} {name}  ", ha=side, va="center", color="0.3")
     ax.set(
         xscale="log",
         xlim=DOSES,
         ylim=(-0.03, 1.03),
-        xlabel="push over the one for which the theorem says a half"
-        f"\nexact 95 % intervals, {n_of(*points['n'])}",
+        xlabel="push, as a multiple of the theorem's for half of the runs",
         ylabel="runs that have learned it",
         title="Runs that learn the rare feature, by the push on a neuron",
     )
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    figure.legend(loc="outside right center")
+    handles, labels = ax.get_legend_handles_labels()
+    note = f"exact 95 % intervals, {n_of(*points['n'])}"
+    add_legend(figure, dict(zip(labels, handles, strict=True)), note, columns=1)
     return figure
 
 
