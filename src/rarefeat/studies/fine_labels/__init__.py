@@ -266,8 +266,8 @@ FIGURES = {
 SEE_SWEEP = (
     "Error of the coarse task on validation images by the labels of the pretraining, minus that of"
     " the baseline, which is pretrained on the superclasses; means over seeds with 95 % intervals,"
-    " against the nearest rows of Table 1 of the paper, whose levels are of other images and"
-    " networks. In the grey the directions differ from the paper's."
+    " beside the nearest rows of Table 1 of the paper, whose levels are of other images and"
+    " networks. See which lie on the other side of zero."
 )
 
 

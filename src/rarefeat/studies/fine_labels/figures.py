@@ -7,8 +7,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, n_of, seeds_of
-from rarefeat.figures.panels import label_ends, panels, plot_lines
-from rarefeat.figures.style import GREY, NARROW, STYLES, SeriesStyle, assign_styles
+from rarefeat.figures.panels import (
+    ESTIMATED,
+    add_legend,
+    draw_zero_line,
+    label_ends,
+    panels,
+    plot_lines,
+    plot_points,
+)
+from rarefeat.figures.style import NARROW, STYLES, SeriesStyle
 from rarefeat.stages.tables import PAIRED
 from rarefeat.studies.fine_labels import RIDGE, FineLabels, doc_tables
 from rarefeat.studies.fine_labels.tables import BASELINE
@@ -62,9 +70,9 @@ def crossing(tables: Tables, fine_labels: FineLabels) -> Figure:
     arms = [arm for arms in fine_labels.crossing.arms.values() for arm in arms]
     strongest = max((arm.bias for arm in arms), default=0)
     shown = {
-        ("labels", "coarse"): ("coarse labels", SeriesStyle(GREY, "v", DOTTED)),
+        ("labels", "coarse"): ("coarse labels", SeriesStyle("0.4", dash=DOTTED)),
         ("views", "dense"): ("views, no bias", STYLES[4].replace(filled=False)),
-        ("labels", "fine"): ("fine labels", SeriesStyle(GREY, "^", DOTTED)),
+        ("labels", "fine"): ("fine labels", SeriesStyle("0.4", dash=DOTTED)),
         ("views", f"dense-bias={strongest:g}"): (f"views, bias {strongest:g}", STYLES[0]),
     }
     names = [shown.get(pair, ("",))[0] for pair in zip(rows["pair"], rows["arm"], strict=True)]
@@ -74,42 +82,45 @@ def crossing(tables: Tables, fine_labels: FineLabels) -> Figure:
     plot_lines(ax, rows, "k", "value", styles, bounds=ERROR)
     set_axes(ax, sorted(fine_labels.k), "error on hard samples")
     value = "value" if "value" in rows else "mean"
-    last = rows[(rows["k"] == rows["k"].max()) & (rows["series"] != "")].groupby("series")[value]
-    label_ends(ax, {name: (y, styles[name].colour) for name, y in last.mean().items()}, least=0.1)
-    figure.suptitle("Error of a head on contrastive features, with a bias and without,\n"
-                    "between networks with coarse and with fine labels")  # fmt: skip
+    means = rows[rows["series"] != ""].groupby(["k", "series"])[value].mean().unstack()
+    # Coarse labels and views without a bias end at one height.
+    k, y = list(means["coarse labels"].items())[len(means) // 2]
+    ax.text(k, y - 0.03, "coarse labels", color="0.4", ha="center", va="top")
+    ends = means.iloc[-1].drop("coarse labels").items()
+    label_ends(ax, {name: (y, styles[name].colour) for name, y in ends}, least=0.1)
+    figure.suptitle("Error on hard samples, by what the encoder was trained on")
     seeds = seeds_of(rows[rows["pair"] == "views"])
     figure.supxlabel(f"{INTERVALS}, {seeds}; penalty of the head {RIDGE:g}", size=7)
     return figure
 
 
 def granularity(tables: Tables) -> Figure:
-    """Draw the error minus the baseline's by kind of labels, as measured against as printed."""
+    """Draw the error minus the baseline's by labels: of each coarse task here, and as printed."""
     (table,) = tables.values()
     table = table if "printed" in table else doc_tables.granularity(table)
     rows = table[
         (table["readout"] == "finetuned")
         & (table["epoch"] == table["epoch"].max())
         & (table["labels"] != BASELINE)
-    ]
-    kinds = rows["labels"].str.partition("-")[0].map(doc_tables.KINDS)
-    figure, ((ax,),) = panels(height=3.4, width=NARROW)
-    for kind, style in assign_styles(kinds).items():
-        of_kind = rows[kinds == kind]
-        x, (mean, low, high) = of_kind["printed"], (100 * of_kind[name] for name in PAIRED)
-        ax.errorbar(x, mean, [mean - low, high - mean], elinewidth=0.8,
-                    **style.without_line.line, label=kind)  # fmt: skip
-    ax.axhline(0, color=GREY, lw=0.7)
-    ax.axvline(0, color=GREY, lw=0.7)
-    low, high = ax.get_xlim()
-    bottom, top = ax.get_ylim()
-    for x, y in (((low, 0), (0, top)), ((0, high), (bottom, 0))):
-        ax.fill_between(x, *y, color="0.92", lw=0, zorder=0)
-    ax.set(
-        xlim=(low, high), ylim=(min(bottom, -0.3), top),
-        xlabel="as printed: error minus the baseline's (points)", ylabel="here (points)",
-    )  # fmt: skip
-    figure.suptitle("Error after fine-tuning, by the labels of the pretraining\n"
-                    "(grey: here and in print it changes in opposite directions)")  # fmt: skip
-    figure.legend(loc="outside lower center", ncols=2, title=f"{INTERVALS}, {n_of(*rows['n'])}")
+    ].sort_values("printed", kind="stable")
+    parts = rows["labels"].str.partition("-")
+    rows = rows.assign(
+        place=(parts[2] + " " + parts[0].map(doc_tables.KINDS)).str.strip(),
+        series="here, task: " + rows["superclass"],
+        **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
+    )
+    printed = rows.drop_duplicates("place").assign(
+        series="printed, on other images", **dict.fromkeys(ESTIMATED, rows["printed"])
+    )
+    names = dict.fromkeys([*printed["series"], *rows["series"]])
+    looks = STYLES[4].replace(marker="s", filled=False), *STYLES[::2]
+    styles = {name: look.without_line for name, look in zip(names, looks, strict=False)}
+    order = list(printed["place"])
+    figure, ((ax,),) = panels(height=1.2 + 0.24 * len(order), width=NARROW)
+    rows = pd.concat([printed, rows])
+    plot_points(ax, rows, "error", "place", styles, order=order, horizontal=True, dodge=0.5)
+    draw_zero_line(ax, vertical=True)
+    ax.set_xlabel("error minus the baseline's (points)")
+    figure.suptitle("Error after fine-tuning, by the labels of the pretraining")
+    add_legend(figure, styles, f"{INTERVALS}, {n_of(*rows['n'])}")
     return figure
