@@ -163,7 +163,7 @@ SEE = {
     " the best accuracies of scores that change sign once or three times over the number of"
     " relevant patterns. See where runs pause.",
     "printed_beside_measured": "Tables A.1 to A.5: each number as measured, with its 95 % interval"
-    " over seeds, over the number as printed. See which lie off the diagonal.",
+    " over seeds, minus the number as printed. See which lie off the line.",
     "tickets": "Test accuracy of small parts of the network after step 2, trained alone, over the"
     " number of neurons kept, by the score that chose them; 95 % intervals over seeds. See whether"
     " the norm, by which magnitude pruning chooses, is a good score.",
@@ -186,7 +186,7 @@ def figures_of(settings: dict[str, Setting]) -> dict[str, Figure]:
     beside = {*rare, *pictures, *itertools.chain(*OVER_STEPS.values())}
     alone = {name: (name,) for name in settings if name not in beside}
     groups = merge_unique("figures", OVER_STEPS, alone)
-    tickets = [name for name, item in settings.items() if item.tickets and name not in rare]
+    tickets = [name for name, item in settings.items() if item.tickets and name not in rare][:1]
     drawn = [
         *((f"accuracy_{name}", "accuracy_over_steps", names) for name, names in groups.items()),
         ("staircase", "staircase", STAIRS),

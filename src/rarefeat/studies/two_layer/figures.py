@@ -1,5 +1,6 @@
 """Figures of the two-layer study, each of some settings of the config by name."""
 
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,8 +10,8 @@ from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, STEP, display_name, seeds_of
 from rarefeat.figures.panels import (
-    ESTIMATED,
     add_legend,
+    draw_zero_line,
     finish_figure,
     label_ends,
     panels,
@@ -107,24 +108,36 @@ def staircase(tables: Tables, settings: dict[str, Setting]) -> Figure:
     return finish_figure(figure, (), stairs, f"each of {seeds_of(rows)}")
 
 
+LABELS = {
+    "class_ratio": ("parity, unequal classes", STYLES[1].replace(marker="D")),
+    "interval": ("interval", STYLES[2].replace(marker="s")),
+    "": ("parity, equal classes", STYLES[0]),
+}
+"""Labels of settings in the figure of printed numbers, and looks, by the start of their name."""
+
+
 def printed_beside_measured(tables: Tables) -> Figure:
-    """Plot each number of Tables A.1-A.5 as measured over as printed."""
+    """Plot each number of Tables A.1-A.5 as measured minus as printed, a row for each arm."""
     (table,) = tables.values()
     both = table.dropna(subset=["mean", "printed"])
-    styles = {arm: style.without_line for arm, style in zip(COLUMNS.values(), STYLES, strict=False)}
-    figure, axes = panels(1, 2, 2.9, NARROW)
-    quantities = {"test_accuracy": "test accuracy", "cosine": "best cosine"}
-    for ax, (quantity, label) in zip(axes[0], quantities.items(), strict=True):
-        ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
-        for _, arm in sorted(COLUMNS.items()):
-            rows = both[(both["quantity"] == quantity) & (both["arm"] == arm)]
-            mean, low, high = (rows[name] for name in ESTIMATED)
-            errors = np.clip([mean - low, high - mean], 0, None)
-            ax.errorbar(rows["printed"], mean, errors, elinewidth=0.8, **styles[arm].line)
-        limits, text = (-0.04, 1.06), f"{label}, printed"
-        ax.set(xlim=limits, ylim=limits, xlabel=text, ylabel="measured", aspect="equal")
-    figure.suptitle("Accuracies and cosines as measured and as printed")
-    entries = {NAMES[arm]: style for arm, style in styles.items()}
+    arms, settings = list(COLUMNS.values()), sorted(both["setting"].unique())
+    figure, axes = panels(1, 2, 3.4, NARROW, sharex=True, sharey=True)
+    for ax, quantity in zip(axes[0], ("test_accuracy", "cosine"), strict=True):
+        draw_zero_line(ax, vertical=True)
+        for row in both[both["quantity"] == quantity].itertuples():
+            start = next(start for start in LABELS if row.setting.startswith(start))
+            look = LABELS[start][1].without_line
+            if row.ci_low <= row.printed <= row.ci_high:
+                look = look.replace(colour=GREY, filled=False)
+            y = arms.index(row.arm) - 0.35 + 0.7 * settings.index(row.setting) / len(settings)
+            errors = [[max(row.mean - row.ci_low, 0)], [max(row.ci_high - row.mean, 0)]]
+            ax.errorbar(row.mean - row.printed, y, xerr=errors, elinewidth=0.8, **look.line)
+        ax.set(title=quantity.replace("_", " "), xlabel="measured minus printed")
+    axes[0, 0].set_yticks(range(len(arms)), [textwrap.fill(NAMES[arm], 17) for arm in arms])
+    axes[0, 0].invert_yaxis()
+    figure.suptitle("Accuracies and cosines, as measured minus as printed")
+    entries = {name: look.without_line for name, look in LABELS.values()}
+    entries["as printed, within the interval"] = SeriesStyle(GREY, "o", "none", filled=False)
     add_legend(figure, entries, f"{INTERVALS} of {seeds_of(both)}", columns=2)
     return figure
 
@@ -165,29 +178,30 @@ def neurons(tables: Tables, settings: dict[str, Setting]) -> Figure:
 
 TICKETS = {
     "random": ("random", SeriesStyle(GREY, "v", (0, (1, 1)))),
-    "kink": ("random with a kink inside the counts", STYLES[0]),
+    "kink": ("random with a kink\ninside the counts", STYLES[0]),
     "norm": ("largest norm", STYLES[1]),
-    "effective_rate": ("largest effective rate", STYLES[2]),
+    "effective_rate": ("largest\neffective rate", STYLES[2]),
 }
 """Names and looks of the scores that choose neurons."""
 
 
 def tickets(tables: Tables, settings: dict[str, Setting]) -> Figure:
     """Plot test accuracy of sub-networks of step 2, trained alone, over their number of neurons."""
-    rows = tables["two_layer"].query("quantity == 'test_accuracy'")
+    (name,) = settings
+    rows = tables["two_layer"].query("quantity == 'test_accuracy' and setting == @name")
     rows = rows.join(rows["arm"].str.extract(r"^ticket-(?P<score>\w+)-(?P<size>\d+)$"))
-    rows = rows.dropna(subset="size").astype({"size": int})
+    rows = rows[rows["score"].isin(list(TICKETS))].astype({"size": int})
     looks = {score: look for score, (_, look) in TICKETS.items()}
-    width = PAGE if len(settings) > 1 else COLUMN
-    figure, axes = panels(1, len(settings), 2.6, width, sharey=True)
-    for ax, name in zip(axes[0], settings, strict=True):
-        of_setting = rows[rows["setting"] == name]
-        plot_lines(ax, of_setting, "size", "value", looks, series_column="score", bounds=SHARE)
-        ax.set(xlabel="neurons kept", title=display_name(name), ylim=(0.4, 1.03))
-    axes[0, 0].set_ylabel("test accuracy")
-    figure.suptitle("A few neurons of the second step, trained alone")
-    entries = dict(TICKETS.values())
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(rows)}", columns=2)
+    figure, ((ax,),) = panels(height=2.7, width=NARROW)
+    plot_lines(ax, rows, "size", "value", looks, series_column="score", bounds=SHARE)
+    ax.set(xlabel="neurons kept", ylabel="test accuracy", ylim=(0.45, 1.03))
+    ax.set_xticks(sorted(set(rows["size"])))
+    last = rows[rows["size"] == rows["size"].max()].groupby("score")["value"].mean()
+    ends = {TICKETS[score][0]: (y, looks[score].colour) for score, y in last.items()}
+    label_ends(ax, ends, least=0.13)
+    figure.suptitle(f"A few neurons of the second step, trained alone: {display_name(name)}")
+    figure.supxlabel(f"{INTERVALS}, {seeds_of(rows)}", size=7)
+    return figure
 
 
 def lower_bounds(tables: Tables, settings: dict[str, Setting]) -> Figure:
