@@ -288,6 +288,7 @@ def scaling_exponents(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def draw_exponents(tables: Mapping[str, pd.DataFrame]) -> "Figure":
     """Plot exponents of the start against the ratio of frequencies, with what the bounds forbid."""
+    from rarefeat.figures.labels import n_of
     from rarefeat.figures.panels import add_legend, panels, plot_points
     from rarefeat.figures.style import NARROW, STYLES
 
@@ -305,8 +306,14 @@ def draw_exponents(tables: Mapping[str, pd.DataFrame]) -> "Figure":
         forbidden = limits[0] if (rows["bound_side"] == "at least").all() else limits[1]
         ax.plot(bounds.index, bounds, color="0.3", lw=0.8)
         ax.fill_between(bounds.index, bounds, forbidden, color="0.9", lw=0, zorder=0)
-        ax.set(title=title, ylim=limits, ylabel="exponent in $d$", xlabel="relative frequency")
-        ax.label_outer()
-    figure.suptitle("Exponents before training; grey is what their bounds forbid")
-    add_legend(figure, series, "fitted exponent and 95 % interval")
+        ax.set(title=title, ylim=limits)
+    for ax, y in zip(axes[:, 0], ("bottom", "top"), strict=True):
+        place = {"xy": (0.97, 0.04 if y == "bottom" else 0.96), "xycoords": "axes fraction"}
+        ax.annotate("forbidden by\nits bound (line)", ha="right", va=y, color="0.3", **place)
+        ax.set_ylabel("exponent in $d$")
+    for ax in axes[-1]:
+        ax.set_xlabel("relative frequency")
+    figure.suptitle("Exponents before training, and their bounds")
+    note = f"fitted exponent and 95 % interval, {n_of(*fits['n']).replace('seed', 'size')}"
+    add_legend(figure, series, note)
     return figure
