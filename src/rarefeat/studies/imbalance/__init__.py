@@ -82,9 +82,8 @@ FIGURES = {
     "fate": Figure(
         ("paper.arms_grid", "without_bias.arms_grid"),
         "The fate of the rare feature against how rare it is, at one noise level: the best neuron"
-        " of every replica, dense with and without a bias (a), and the share of replicas with a"
-        " neuron for it, by arm (b). See where dense training loses the feature, whether a mask"
-        " brings it back, and what becomes of it without a bias.",
+        " of every replica, dense with and without a bias. See where dense training loses the"
+        " feature, and what becomes of it without a bias.",
     ),
     "figure1_aligned_neurons": Figure(
         ("paper.figures_1_and_2_grid",),
@@ -114,8 +113,7 @@ FIGURES = {
     "alignment_heatmap": Figure(
         ("alignment_heatmap",),
         "Every neuron of one replica against every feature, sorted by the feature that it is"
-        " nearest (a), and the best neuron of each feature in every replica, dense and pruned (b)."
-        " See whether the rare features have a neuron.",
+        " nearest. See whether the rare features have a neuron.",
     ),
     "arms": Figure(
         ("paper_trends", "direct_trends"),

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.artist import setp
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -54,7 +53,6 @@ from rarefeat.studies.imbalance.doc_tables import compare_changes
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
-BIASLESS = "dense, without a bias"
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
     "max_alignment": "largest cosine",
@@ -62,7 +60,6 @@ NOUNS = {
     "regression_mse": "error of a linear head",
 }
 """Names of metrics in titles."""
-FEATURE_AXIS = "feature, rare right of the line"
 
 
 def draw_metric(
@@ -82,48 +79,30 @@ def label_metric(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
 
 
 def fate(tables: Tables) -> Figure:
-    """Plot dense replicas with and without a bias at one noise level, and the share that learns the
-    rare feature, by arm.
-    """
-    grid, without_bias = (table[~table["arm"].isin(UNTRAINED)] for table in tables.values())
+    """Plot the best neuron of every dense replica at one noise level, with and without a bias."""
+    grid, without_bias = (table[table["arm"] == "dense"] for table in tables.values())
     level = max(set(grid["nsr"]) & set(without_bias["nsr"]))
-    biasless = without_bias[without_bias["arm"] == "dense"].assign(series=BIASLESS)
-    table = pd.concat([add_series_column(grid), biasless], ignore_index=True)
-    table = table[table["nsr"] == level]
-    table["learned"] = (table["max_alignment"] >= HALF_LEARNED).astype(float)
-    shown = assign_styles(["dense", *sorted(set(table["series"]) - {"dense", BIASLESS}), BIASLESS])
-    shown[BIASLESS] = SeriesStyle(STYLES[4].colour, "v", (0, (6, 1.5)), filled=False)
-    figure, axes = panels(1, 2, 3.1, sharey=True)
-    figure.suptitle("Runs that learn the rare feature, with and without a bias")
-    (left, right), metric = axes[0], quantity("max_alignment")
-    for side, series in ((-1, "dense"), (1, BIASLESS)):
-        replicas = table[table["series"] == series]
+    biasless = STYLES[4].replace(marker="v")
+    figure, ((ax,),) = panels(height=2.9, width=NARROW)
+    for side, table, look, name, y in (
+        (-1, grid, STYLES[0], "with", 1.06), (1, without_bias, biasless, "without", 0.42)
+    ):  # fmt: skip
+        replicas = table[table["nsr"] == level]
         # Each replica has its own place, in the order of the seeds.
         rank = replicas.groupby("eps_min")["seed"].rank(pct=True)
         width = float(np.diff(np.sort(replicas["eps_min"].unique())).min(initial=1.0))
-        left.plot(
+        ax.plot(
             replicas["eps_min"] + 0.4 * width * side * rank, replicas["max_alignment"],
-            shown[series].marker, ls="none", color=shown[series].colour,
-            ms=2, mew=0, alpha=0.6, rasterized=True,
+            look.marker, ls="none", color=look.colour, ms=2, mew=0, alpha=0.6, rasterized=True,
         )  # fmt: skip
-    left.axhline(HALF_LEARNED, color=GREY, lw=0.7, zorder=0.5)
-    plot_lines(right, table, "eps_min", "learned", shown, estimator="share")
-    set_y_range(left, metric)
-    for ax in axes[0]:
-        set_x_margins(ax, table["eps_min"])
-        ax.set_xlabel(EPS)
-    left.set(ylabel=metric.symbol, title="every run, dense")
-    learned = f"share of runs with\na cosine of at least {HALF_LEARNED:g}"
-    right.set(ylabel=learned, title="runs that learn it")
-    right.tick_params(labelleft=True)
-    counts = table.groupby("series")["seed"].nunique()
-    common = counts.nunique() == 1
-    entries = {
-        arm_label(series) + ("" if common else f", {n_of(counts[series])}"): look
-        for series, look in shown.items()
-    }
-    note = ["share and exact 95 % interval", *([n_of(*counts)] if common else []), nsr_of(table)]
-    return finish_figure(figure, axes[0], entries, ", ".join(note))
+        label = f"{name} a bias, {n_of(replicas['seed'].nunique())}"
+        ax.text(grid["eps_min"].max(), y, label, color=look.colour, ha="right")
+    ax.axhline(HALF_LEARNED, color=GREY, lw=0.7, zorder=0.5)
+    set_x_margins(ax, grid["eps_min"])
+    ax.set(xlabel=EPS, ylabel=quantity("max_alignment").symbol, ylim=(-0.04, 1.14))
+    figure.suptitle("The best neuron for the rare feature in every run, with and without a bias")
+    figure.supxlabel(f"above the line a run has learned it; {nsr_of(replicas)}", size=7)
+    return figure
 
 
 def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str], dict[float, SeriesStyle]]:
@@ -208,16 +187,18 @@ def gate(tables: Tables) -> Figure:
     styles = assign_styles(["dense", *names[1:-1], "pruned_neuron"]).values()
     shown = dict(zip(names, styles, strict=True))
     shown["pruned"] = shown["pruned"].without_line.replace(filled=False)
-    figure, ((ax,),) = panels(height=3.3)
+    figure, ((ax,),) = panels(height=3.3, width=NARROW)
     plot_lines(ax, table, "eps_min", "share", shown, "way", bounds=(0, 1))
     for way, style in shown.items():
         rows = table[table["way"] == way]
         half = rows.loc[rows["mean"] >= 0.5, "eps_min"].min()
-        y, side = {"no_bias": (0.7, "right"), "pruned": (0.54, "left"), "as_printed": (0.2, "left"),
-                   "oversampled_pairs": (1.1, "left")}.get(way, (0.68, "left"))  # fmt: skip
+        y, side = {
+            "no_bias": (0.7, "right"), "as_trained": (0.8, "right"), "pruned": (0.775, "left"),
+            "as_printed": (0.2, "left"), "oversampled_pairs": (1.1, "left"),
+        }.get(way, (0.68, "left"))  # fmt: skip
         ax.annotate(
             GATE.get(way, "squares: pruned\nby Algorithm 1"), (half, y), va="center", ha=side,
-            xytext=(-8 if side == "right" else 8, 0), textcoords="offset points",
+            xytext=(-12 if side == "right" else 12, 0), textcoords="offset points",
             color=style.colour,
         )  # fmt: skip
     ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.04, 1.18))
@@ -281,9 +262,7 @@ def trajectories(tables: Tables) -> Figure:
 
 
 def alignment_heatmap(tables: Tables) -> Figure:
-    """Plot Figure 1 of liao_imbalanced_features: the neurons of one dense replica, and the best
-    neuron of each feature in all of them.
-    """
+    """Plot Figure 1 of liao_imbalanced_features: the neurons of one dense replica."""
     (table,) = tables.values()
     first = table["seed"].min()
     one = table[(table["arm"] == "dense") & (table["seed"] == first)]
@@ -292,35 +271,16 @@ def alignment_heatmap(tables: Tables) -> Figure:
     matrix = matrix.loc[order.sort_values(["best", "value"]).index]
     features = matrix.shape[1]
     border = int((~one.drop_duplicates("feature")["minority"]).sum()) + 0.5
-    figure, ((left, right),) = panels(1, 2, 2.9, width_ratios=[1, 1.5])
+    figure, ((ax,),) = panels(height=3, width=NARROW)
     edges = (np.arange(size + 1) + 0.5 for size in (features, len(matrix)))
-    mesh = left.pcolormesh(*edges, matrix, vmin=0, vmax=1)
-    left.axvline(border, color="white", lw=1.5)
-    left.set(xlabel=FEATURE_AXIS, ylabel="neurons, sorted", yticks=[])
-    left.set_title(f"neurons of one dense run, seed {first}")
-    figure.colorbar(mesh, ax=left, label="squared cosine", aspect=30)
-    keys = ["arm", "seed", "feature", "minority"]
-    largest = table.groupby(keys, as_index=False)["squared_cosine"].max()
-    largest["feature"] += 1
-    plotted = quantity("squared_cosine")
-    names = assign_styles(sorted(set(largest["arm"]), key=lambda arm: (arm != "dense", arm)))
-    sns.stripplot(
-        largest, x="feature", y="squared_cosine", ax=right, legend=False, hue="arm",
-        hue_order=list(names), palette={arm: look.colour for arm, look in names.items()},
-        jitter=False, dodge=True, native_scale=True, size=2, alpha=0.3, rasterized=True,
-    )  # fmt: skip
-    plot_points(
-        right, largest, "feature", "squared_cosine", names, series_column="arm",
-        bounds=plotted.range, dodge=0.4,
-    )  # fmt: skip
-    right.axvline(border, color="0.5", lw=0.7)
-    set_y_range(right, plotted)
-    right.set(
-        xlabel=FEATURE_AXIS, ylabel=plotted.symbol, title="best neuron of each feature, every run"
-    )
-    for ax in (left, right):
-        ax.set_xticks(range(1, features + 1))
-    figure.suptitle("Neurons of frequent and of rare features")
-    entries = {arm_label(arm): look.without_line for arm, look in names.items()}
-    note = f"every seed small; {INTERVALS}, {seeds_of(table)}"
-    return finish_figure(figure, (left, right), entries, note)
+    mesh = ax.pcolormesh(*edges, matrix, vmin=0, vmax=1)
+    ax.axvline(border, color="white", lw=1.5)
+    for name, low, high in (("frequent", 0.5, border), ("rare", border, features + 0.5)):
+        place = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+        ax.text((low + high) / 2, 1.01, name, **place)
+    ax.set(xlabel="feature", ylabel=f"{len(matrix)} neurons, sorted", yticks=[])
+    ax.set_xticks(range(1, features + 1))
+    figure.colorbar(mesh, ax=ax, label="squared cosine", aspect=30)
+    figure.suptitle("Neurons against frequent and rare features")
+    figure.supxlabel(f"one run, dense, seed {first}", size=7)
+    return figure
