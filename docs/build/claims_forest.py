@@ -28,7 +28,7 @@ LISTED = ("contradicted", "undecided")
 """Verdicts whose claims have a row each; those of others share one row."""
 FARTHEST = 100.0
 """End of the axis, in distances that are decided."""
-WIDTH, LEFT, RIGHT, LINE, DOT = 780, 430, 770, 13, 5.6
+WIDTH, LEFT, RIGHT, LINE, DOT = 460, 10, 450, 13, 5.6
 """Picture, ends of the axis, height of a line of text, and width of a small dot (pixels)."""
 
 
@@ -88,15 +88,18 @@ def mark(row: pd.Series, y: float, radius: float = 3.6) -> str:
 
 
 def draw_rows(rows: pd.DataFrame, y: float) -> tuple[list[str], float]:
-    """Draw a row for each claim, the farthest outside of its range first; return where it ends."""
+    """Draw each claim's statement above its dot, the farthest outside of its range first; return
+    where it ends.
+    """
     items = []
     for _, row in rows.sort_values("distance").iterrows():
-        lines = textwrap.wrap(row["statement"][0].upper() + row["statement"][1:], 80)
+        lines = textwrap.wrap(row["statement"][0].upper() + row["statement"][1:], 74)
         if len(lines) > 2:
-            lines = [lines[0], textwrap.shorten(" ".join(lines[1:]), 78, placeholder=" ...")]
-        items += [text(0, y + 4 + LINE * i, line, 10.5) for i, line in enumerate(lines)]
-        items.append(mark(row, y + LINE * (len(lines) - 1) / 2))
-        y += LINE * len(lines) + 5
+            lines = [lines[0], textwrap.shorten(" ".join(lines[1:]), 72, placeholder=" ...")]
+        items += [text(0, y + 4 + LINE * i, line, 11) for i, line in enumerate(lines)]
+        y += LINE * len(lines)
+        items.append(mark(row, y - 1))
+        y += LINE
     return items, y
 
 
@@ -111,7 +114,7 @@ def draw_swarm(rows: pd.DataFrame, y: float) -> tuple[list[str], float]:
 
 
 def draw_axis(top: float, bottom: float) -> list[str]:
-    """Draw the axis with the band in which no claim is decided."""
+    """Draw the axis, above and below, with the band in which no claim is decided."""
     low, high = place(-1), place(1)
     items = [
         f'<rect x="{low:.1f}" y="{top:g}" width="{high - low:.1f}" height="{bottom - top:g}"'
@@ -122,8 +125,10 @@ def draw_axis(top: float, bottom: float) -> list[str]:
         x = place(value)
         words = f"{abs(value)}" if abs(value) < FARTHEST else f"{FARTHEST:g}+"
         end = "start" if value == -FARTHEST else "end" if value == FARTHEST else "middle"
-        label = f'<text x="{x:.1f}" y="{top - 5:g}" font-size="10" text-anchor="{end}">{words}'
-        items += [label + "</text>"]
+        items += [
+            f'<text x="{x:.1f}" y="{y:g}" font-size="11" text-anchor="{end}">{words}</text>'
+            for y in (top - 5, bottom + 13)
+        ]
     return items
 
 
@@ -148,4 +153,4 @@ def claims_forest(tables: PublishedTables) -> str:
         text(RIGHT - 48, 30, "inside \N{RIGHTWARDS ARROW}", 11),
     ]
     label = "Distance of every tested claim from the range that it allows, contradicted ones first"
-    return svg(WIDTH, y, [*heading, *draw_axis(top, y - 8), *items], label)
+    return svg(WIDTH, y + 8, [*heading, *draw_axis(top, y - 8), *items], label)
