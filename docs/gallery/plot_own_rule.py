@@ -30,7 +30,8 @@ runs = rarefeat.sweep(
 
 # %%
 # The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals:
-runs.plot("max_alignment", paired=True)
+figure = runs.plot("max_alignment", paired=True).figure
+figure.suptitle("What two masks change", size="medium")
 
 # %%
 # The same in numbers:
@@ -39,4 +40,6 @@ columns = ["eps_min", "arm", "paired_difference", "paired_ci_low", "paired_ci_hi
 print(summary[columns].to_string(index=False))
 
 # %%
-# All intervals hold 0: at ten seeds neither mask is shown to change how well the feature is learned.
+# The mask of the rule lowers the largest cosine at frequencies of 0.3 to 0.6, most at 0.6, where the
+# random mask lowers it, too. Both masks take half of the neurons. The intervals are of single points,
+# not corrected for their number.

@@ -216,6 +216,8 @@ def draw_lines(
 ) -> Axes:
     """Draw the lines of one panel, with a legend that says how many seeds there are."""
     styles: dict[str, Any] = {"color": STYLES[0].colour, "marker": "o"}
+    if hue and table[hue].nunique() == 1:
+        hue = None
     if hue:
         values = sorted(set(table[hue]), key=lambda value: (value != "dense", value))
         # A difference to dense keeps the colours that its arms have beside dense.
@@ -244,11 +246,13 @@ def draw_lines(
     ax.set(xlabel=AXIS_LABELS.get(x, x), ylabel=f"{symbol}, minus {minus}" if minus else symbol)
     if minus:
         ax.axhline(0, color="0.6", lw=0.8, zorder=0)
-    if legend := ax.get_legend():
-        for text in legend.get_texts():
-            text.set_text(arm_label(text.get_text()))
-        title = "" if hue == "arm" else f"{hue}, "
-        place = {"bbox_to_anchor": (0.5, 1), "ncols": 3, "columnspacing": 1}
-        n_seeds = table["seed"].nunique()
-        sns.move_legend(ax, "lower center", **place, title=f"{title}n = {n_seeds} seeds")
+    note = f"95 % intervals, n = {table['seed'].nunique()} seeds"
+    if not (legend := ax.get_legend()):
+        ax.set_title(note)
+        return ax
+    for text in legend.get_texts():
+        text.set_text(arm_label(text.get_text()))
+    title = note if hue == "arm" else f"{hue}; {note}"
+    place = {"bbox_to_anchor": (0.5, 1), "ncols": 3, "columnspacing": 1}
+    sns.move_legend(ax, "lower center", **place, title=title)
     return ax
