@@ -8,7 +8,8 @@ bfloat16, as a processor that has them is four times as fast; weights, sums and 
 float32. Measured at recorded epochs: accuracy on both halves, the margin over the largest, and of
 the neurons what the study modular_addition measures. Stated: every neuron has one frequency, and
 all (p - 1) / 2 are there. Declared: three seeds of 50 epochs for k = 3, one of 20 for k = 4, one of
-10 for k = 5; and five epochs of k = 3 in float32, as control. A training is written after every
+10 for k = 5; and for k = 3 as controls a network in float32, and initial weights of 2 and 0.3 times
+the size (which a pilot of five epochs chose). A training is written after every
 epoch that is recorded and goes on from there.
 
     python benchmarks/modular_addition.py --k 3 4 5 --seeds 3 1 1 --epochs 50 20 10 --publish
@@ -31,6 +32,8 @@ from rarefeat.workflow.run.cli_helpers import progress
 NAME = "modular_addition"
 SIZES = {3: 97, 4: 47, 5: 23}
 BATCH, LR, PENALTY, WARMUP = 1024, 0.005, 0.005, 10
+CONTROLS = ((5, "float32", 1.0), (20, "bfloat16", 2.0), (5, "bfloat16", 0.3))
+"""Epochs, precision and size of the initial weights of further networks with k = 3."""
 RECORDED = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -80,7 +83,9 @@ def measure(u: Tensor, w: Tensor, halves: dict[str, Tensor]) -> dict[str, float]
     return found | {name: value for name, (value, _) in measure_neurons(*theirs).items()}
 
 
-def train(k: int, seed: int, epochs: int, folder: Path, precision: str) -> list[dict]:
+def train(
+    k: int, seed: int, epochs: int, folder: Path, precision: str = "bfloat16", start: float = 1.0
+) -> list[dict]:
     """Train one network, from its file if there is one; return the rows of recorded epochs."""
     p = SIZES[k]
     m, key = 2 ** (2 * k - 2) * (p - 1), f"k={k} p={p}"
@@ -88,9 +93,12 @@ def train(k: int, seed: int, epochs: int, folder: Path, precision: str) -> list[
     table = table[torch.randperm(len(table), generator=generator(NAME, seed, f"{key} halves"))]
     halves = dict(zip(("train", "test"), table.tensor_split(2), strict=True))
     stream = generator(NAME, seed, f"{key} weights")
-    u, w = (torch.randn(*shape, generator=stream) / math.sqrt(p) for shape in ((k, p, m), (m, p)))
+    u, w = (
+        start * torch.randn(*shape, generator=stream) / math.sqrt(p)
+        for shape in ((k, p, m), (m, p))
+    )
     optimiser = torch.optim.AdamW([u, w], LR, (0.9, 0.98), weight_decay=0, fused=True)
-    path, rows, first = folder / f"{key} {seed} {precision}.pt", [], 0
+    path, rows, first = folder / f"{key} {seed} {precision} {start:g}.pt", [], 0
     if path.exists():
         saved = torch.load(path)
         rows, first = saved["rows"], saved["epoch"]
@@ -101,7 +109,7 @@ def train(k: int, seed: int, epochs: int, folder: Path, precision: str) -> list[
     for epoch in progress(range(first, epochs + 1), epochs + 1 - first, key):
         if epoch in RECORDED and epoch not in [row["epoch"] for row in rows]:
             rows.append({"k": k, "p": p, "m": m, "seed": seed, "precision": precision})
-            rows[-1]["epoch"] = epoch
+            rows[-1] |= {"start": start, "epoch": epoch}
             rows[-1] |= measure(u, w, halves)
             print(rows[-1], flush=True)
             saved = {"u": u, "w": w, "rows": rows, "epoch": epoch}
@@ -138,9 +146,10 @@ def main() -> None:
         row
         for k, number, epochs in zip(args.k, args.seeds, args.epochs, strict=True)
         for seed in seeds[:number]
-        for row in train(k, seed, epochs, args.out, "bfloat16")
+        for row in train(k, seed, epochs, args.out)
     ]
-    rows += train(3, args.first_seed, 5, args.out, "float32")
+    for epochs, precision, start in CONTROLS:
+        rows += train(3, args.first_seed, epochs, args.out, precision, start)
     table = pd.DataFrame(rows)
     print(table.to_string(index=False, float_format="%.3f"))
     if args.publish:
