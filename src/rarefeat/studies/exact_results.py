@@ -41,9 +41,8 @@ CAPTIONS = {
     "task_mixture": "Weight of a rare task's private features, and of a frequent one's, over how"
     " often the rare task comes: minimisers of sampled losses, marks, and Lemma F.3, lines. See"
     " from which frequency on the rare task is encoded at all.",
-    "modular_addition": "Normalised margin over gamma*, and the share of neurons with one"
-    " frequency, over training steps; mean over seeds with its 95 % interval. See whether both"
-    " reach 1.",
+    "modular_addition": "Normalised margin over gamma*, over training steps; mean over seeds with"
+    " its 95 % interval. See whether it reaches 1.",
     "digit_neurons": "Silhouette of the best clustering of the neurons' directions at the end of"
     " training, by the size of the initial weights. See for which of them clusters form.",
     "nuclear_norm": "Accuracy out of domain over the penalty on the nuclear norm, by the reading of"
