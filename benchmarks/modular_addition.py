@@ -12,7 +12,7 @@ all (p - 1) / 2 are there. Declared: three seeds of 50 epochs for k = 3, one of 
 the size (which a pilot of five epochs chose). A training is written after every
 epoch that is recorded and goes on from there.
 
-    python benchmarks/modular_addition.py --k 3 4 5 --seeds 3 1 1 --epochs 50 20 10 --publish
+    python benchmarks/modular_addition.py --k 4 5 3 --seeds 1 1 3 --epochs 20 10 50 --publish
 """
 
 import argparse
@@ -32,6 +32,8 @@ from rarefeat.workflow.run.cli_helpers import progress
 NAME = "modular_addition"
 SIZES = {3: 97, 4: 47, 5: 23}
 BATCH, LR, PENALTY, WARMUP = 1024, 0.005, 0.005, 10
+CHUNK = 256
+"""Inputs whose neurons fit into a processor's cache: 2.5 times as fast as a batch at once."""
 CONTROLS = ((5, "float32", 1.0), (20, "bfloat16", 2.0), (5, "bfloat16", 0.3))
 """Epochs, precision and size of the initial weights of further networks with k = 3."""
 RECORDED = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -50,18 +52,24 @@ def gradients(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of the mean cross-entropy of a batch and of the penalty."""
     k, p, _ = u.shape
-    total = hidden(u, inputs)
-    power = total ** (k - 1)
-    neurons, low_w = (power * total).to(precision), w.to(precision)
-    error = (neurons @ low_w).float().softmax(1)
-    error -= functional.one_hot(inputs.sum(1) % p, p)
-    error = (error / len(inputs)).to(precision)
-    back = (power * k * (error @ low_w.T)).to(precision)
-    by_input = functional.one_hot(inputs.T, p).to(back.dtype).mT @ back
+    low_w = w.to(precision)
+    of_u, of_w = torch.zeros_like(u), torch.zeros_like(w)
+    for rows in inputs.split(CHUNK):
+        total = hidden(u, rows)
+        power = total
+        for _ in range(k - 2):
+            power = power * total
+        neurons = (power * total).to(precision)
+        error = (neurons @ low_w).float().softmax(1)
+        error -= functional.one_hot(rows.sum(1) % p, p)
+        error = (error / len(inputs)).to(precision)
+        back = (power * k * (error @ low_w.T)).to(precision)
+        of_u += functional.one_hot(rows.T, p).to(precision).mT @ back
+        of_w += neurons.T @ error
     size = u.square().sum((0, 1)) + w.square().sum(1)
     total_norm = size.pow((k + 1) / 2).sum() ** (1 / (k + 1))
     pull = PENALTY * total_norm**-k * size ** ((k - 1) / 2)
-    return by_input.float() + pull * u, (neurons.T @ error).float() + pull[:, None] * w
+    return of_u + pull * u, of_w + pull[:, None] * w
 
 
 def measure(u: Tensor, w: Tensor, halves: dict[str, Tensor]) -> dict[str, float]:
