@@ -323,9 +323,12 @@ TABLES = {
     ),
     "trained_attention": (tuple(f"attention_{way}_grid" for way in ATTENTION), compare_attention),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
-    "printed_trends": (
-        tuple(f"printed_71.{grid}_grid" for grid in ("figures_1_and_2", "figure_3", "figure_4")),
-        page_trends,
-    ),
+    **{
+        table: (
+            tuple(f"{study}.{grid}_grid" for grid in ("figures_1_and_2", "figure_3", "figure_4")),
+            page_trends,
+        )
+        for table, study in (("printed_trends", "printed_71"), ("printed_trends_1", "printed_100"))
+    },
     "bias_levels": (tuple(f"{study}_grid" for study in LEVELS), bias_levels),
 }
