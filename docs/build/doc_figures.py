@@ -202,7 +202,9 @@ def figures_by_bias(tables: PublishedTables) -> Figure:
     for ax, (metric, title) in zip(axes.flat, shown.items(), strict=True):
         rows = table[table["metric"] == metric]
         plot_lines(ax, rows, "eps_min", "value", styles, mark_every=3)
-        ax.set(title=title, ylim=(0, None))
+        ax.set(title=title)
+        if metric != "cosine_similarity_balanced":
+            ax.set_ylim(0)
     for ax in axes[-1]:
         ax.set_xlabel("relative frequency")
     figure.suptitle("Figures 1 to 4 under our bias and as printed")
