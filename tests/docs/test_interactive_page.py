@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest import of_size
 
+from explorer import LATE
 from formatting import select_rows
 from rarefeat.statistics import fraction_interval
+from rarefeat.studies.imbalance.doc_tables import EXPLORED
 from recorded_runs import SETTINGS, neuron_positions, record_runs
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +47,18 @@ def test_page_has_a_law_only_where_it_was_tested(data):
     assert np.interp(law["half"], frequencies, shares) == pytest.approx(0.5, abs=0.01)
 
 
+def test_points_of_one_setting_share_one_config():
+    """Pooled studies differ in what the page shows, and in their length."""
+    project = of_size("full")
+    late = project.sections["fate"].studies
+    shown = {"T": True, "lambda_": True, "bias": {"share", "delay"}}
+    pooled = [
+        (study.data.model_dump(exclude={"N"}), study.training.model_dump(exclude=shown))
+        for study in (*map(project.studies.get, EXPLORED), *map(late.get, LATE))
+    ]
+    assert all(config == pooled[0] for config in pooled)
+
+
 def test_page_counts_one_definition_of_learned(data):
     counts = pd.read_csv(TABLES / "learned_by_step.csv")
     last = select_rows(counts, study="confirmation", eps_min=0.5).iloc[-1]
@@ -60,11 +75,8 @@ def test_page_counts_one_definition_of_learned(data):
 
 
 def test_recorded_runs_close_their_gates_when_told():
-    settings = (
-        (0.5, 0.2, 0.05, 512, 0, 80),
-        (0.5, 0.2, 0.05, 512, 10, 80),
-        (0.5, 0.0, 0.05, 0, 0, 3),
-    )
+    with_bias = (0.5, 0.2, 0.05, 512)
+    settings = (*with_bias, 0, 80), (*with_bias, 10, 80), (0.5, 0.0, 0.05, 0, 0, 3)
     runs, neurons = record_runs(settings)
     first, later, never = runs["closes"]
     assert 0 < first < later == first + 10

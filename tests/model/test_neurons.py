@@ -102,8 +102,7 @@ def test_alignment_metrics_by_hand():
     assert one["pure_neurons"].tolist() == [2.0]
     assert one["pure_minority_neurons"].tolist() == [1.0]
     assert one["feature_share"].tolist() == pytest.approx([(3 + cosine**2) / 5])
-    energies = [4, 0.36, 0.64 + 0.16]
-    assert one["energy_ratio"].tolist() == pytest.approx([0.01 / (sum(energies) / 3)])
+    assert one["energy_ratio"].tolist() == pytest.approx([0.03 / (4 + 0.36 + 0.64 + 0.16)])
     two = alignment_metrics(weights, M, 2)
     assert two["aligned_neurons"].tolist() == [1.0]  # one for each of the two features
     assert two["max_alignment"].tolist() == pytest.approx([0.9])
