@@ -53,7 +53,7 @@ def lockout(tables: Mapping[str, pd.DataFrame], order: list[str]) -> Figure:
     figure, (axes,) = panels(1, len(kinds), 1.2 + 0.21 * len(order), NARROW, sharey=True)
     for ax, kind in zip(axes, kinds, strict=True):
         plot_board(ax, frequencies[frequencies["pairs"] == kind], names)
-        ax.set(title=PAIRS[kind], xlabel=EPS)
+        ax.set(title=PAIRS[kind] if len(kinds) > 1 else "", xlabel=EPS)
     axes[0].set(
         yticks=range(len(names)),
         yticklabels=[LABELS.get(name, name.replace("_", " ")) for name in names],
