@@ -281,6 +281,7 @@ TABLES = {
         ("printed_learners_frequencies", "equal_rates_frequencies"),
         lambda printed, equal: merge_settings(printed=printed, equal_rates=equal),
     ),
+    "learners_longer": (("long_learners_frequencies",), lambda table: table),
     "late_learners": (
         ("late_learners_readouts", "late_optimisers_readouts", "late_two_rare_readouts"),
         late_learners,
