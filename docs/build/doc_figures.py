@@ -19,7 +19,7 @@ from formatting import interval, records, select_rows
 from published_claims import published_claims
 from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
-from rarefeat.figures.labels import INTERVALS, arm_name, n_of
+from rarefeat.figures.labels import FREQUENCY, INTERVALS, arm_name, n_of
 from rarefeat.figures.panels import (
     ESTIMATED,
     add_legend,
@@ -29,7 +29,16 @@ from rarefeat.figures.panels import (
     plot_points,
 )
 from rarefeat.figures.save import png_bytes
-from rarefeat.figures.style import GREY, MASKED, NARROW, STYLES, SeriesStyle, project_style
+from rarefeat.figures.style import (
+    COLUMN,
+    GREY,
+    MANY,
+    MASKED,
+    NARROW,
+    STYLES,
+    SeriesStyle,
+    project_style,
+)
 from rarefeat.stages.tables import PAIRED
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
@@ -179,37 +188,32 @@ def table_2(tables: PublishedTables) -> Figure:
 
 
 def figures_by_bias(tables: PublishedTables) -> Figure:
-    """Draw Figures 1 to 4 of imbalance_and_pruning under our bias and as printed, and the energy."""
+    """Draw the runs that learn the rare feature and its energy, under our bias and as printed."""
     table = tables["bias_levels"]
-    names = {
-        "confirmation": "scale 0.2, 500 steps: ours",
-        "printed_71": "scale 0.71 as printed, 2,000 steps",
-        "printed_100": "scale 1 as printed, 8,000 steps",
-    }
-    looks = (STYLES[0], STYLES[4], STYLES[5])
-    styles = dict(zip(names.values(), looks, strict=True))
+    names = {"confirmation": "bias 0.2\n(ours)", "printed_71": "0.71", "printed_100": "1"}
+    looks = (STYLES[0], STYLES[4], STYLES[5].replace(colour=MANY[4]))
+    styles = dict(zip(names, looks, strict=True))
     shown = {
-        "aligned_neurons": "1: aligned neurons",
-        "max_alignment": "2: largest cosine",
-        "cosine_similarity_balanced": "3: cosine of pairs",
-        "regression_mse_balanced": "4: error of a linear head",
-        "learned": "runs that learn it",
-        "energy_ratio": "its energy, of a frequent one's",
+        "learned": "runs that learn the rare feature",
+        "energy_ratio": "its energy, as a share of a frequent one's",
     }
-    table = table[table["study"].isin(names)]
-    table = table.assign(series=table["study"].map(names))
-    figure, axes = panels(3, 2, 5.6, NARROW, sharex=True)
-    for ax, (metric, title) in zip(axes.flat, shown.items(), strict=True):
+    figure, axes = panels(2, 1, 4.4, COLUMN, sharex=True, sharey=True)
+    for ax, (metric, title) in zip(axes[:, 0], shown.items(), strict=True):
         rows = table[table["metric"] == metric]
-        plot_lines(ax, rows, "eps_min", "value", styles, mark_every=3)
+        plot_lines(ax, rows, "eps_min", "value", styles, "study", (0, math.inf), band=True)
+        for study, name in names.items():
+            curve = rows[rows["study"] == study]
+            x = float(np.interp(0.62, curve["mean"], curve["eps_min"]))
+            offset = 22 if study == "printed_100" else -15
+            ax.annotate(
+                name, (x, 0.62), (offset, 0), textcoords="offset points", va="center",
+                ha="left" if offset > 0 else "right", color=styles[study].colour,
+            )  # fmt: skip
         ax.set(title=title)
-        if metric != "cosine_similarity_balanced":
-            ax.set_ylim(0)
-    for ax in axes[-1]:
-        ax.set_xlabel("relative frequency")
-    figure.suptitle("Figures 1 to 4 under our bias and as printed")
-    note = f"{INTERVALS}, {n_of(*table['n'])}"
-    add_legend(figure, styles, note, columns=1)
+        ax.yaxis.set_major_formatter(PercentFormatter(1))
+    ax.set_xlabel(FREQUENCY)
+    figure.suptitle("The rare feature under three strengths of the bias")
+    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}", size=7)
     return figure
 
 

@@ -30,8 +30,8 @@ runs = rarefeat.sweep(
 
 # %%
 # The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals:
-figure = runs.plot("max_alignment", paired=True).figure
-figure.suptitle("What two masks change", size="medium")
+ax = runs.plot("max_alignment", paired=True)
+ax.set_title("What masking half of the neurons changes", size=9)
 
 # %%
 # The same in numbers:

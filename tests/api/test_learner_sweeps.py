@@ -60,7 +60,7 @@ def test_differences_are_to_the_first_learner():
     assert summary["fast", "r2_rare"] == pytest.approx((r2["fast"] - r2["slow"]).mean())
     assert np.isnan(summary["slow", "r2_rare"])
     assert "minus slow" in runs.plot(paired=True).get_ylabel()
-    assert runs.plot("batch_loss", x="step").get_legend()
+    assert runs.plot("batch_loss", x="step").texts
     assert "needs several learners" in refusal(
         rarefeat.sweep_learners(seed=[4], **SMALL).plot, paired=True
     )

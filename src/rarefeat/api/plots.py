@@ -16,10 +16,11 @@ from matplotlib.axes import Axes
 
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import EPS, STEP, add_series_column, arm_label, quantity
-from rarefeat.figures.panels import mean_interval
+from rarefeat.figures.panels import label_ends, mean_interval
 from rarefeat.figures.style import (
     COLUMN,
     FREQUENT,
+    GLYPHS,
     RARE,
     RC,
     STYLES,
@@ -197,7 +198,7 @@ def plot_sweep(
         1, len(groups), figsize=size, layout="constrained", sharey=True, squeeze=False
     )
     for panel, value in zip(grid[0], groups, strict=True):
-        panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}", y=1.2)
+        panel.set_title(arm_label(value) if col == "arm" else f"{col} = {value}")
     return [
         draw_lines(panel, rows, metric, x, hue, options, bounds, minus)
         for panel, rows in zip(grid[0], groups.values(), strict=True)
@@ -214,15 +215,17 @@ def draw_lines(
     bounds: tuple[float, float],
     minus: str,
 ) -> Axes:
-    """Draw the lines of one panel, with a legend that says how many seeds there are."""
+    """Draw the lines of one panel with their names, and say how many seeds there are."""
     styles: dict[str, Any] = {"color": STYLES[0].colour, "marker": "o"}
+    note = f"mean and 95 % interval, n = {table['seed'].nunique()} seeds"
+    is_numeric = x != "step" and pd.api.types.is_numeric_dtype(table[x])
     if hue and table[hue].nunique() == 1:
         hue = None
     if hue:
         values = sorted(set(table[hue]), key=lambda value: (value != "dense", value))
         # A difference to dense keeps the colours that its arms have beside dense.
-        named = ["dense", *values] if minus else values
-        looks = assign_styles(named) if hue == "arm" else sequential_styles(values)
+        arms = ["dense", *values] if minus else values
+        looks = assign_styles(arms) if hue == "arm" else sequential_styles(values)
         styles = {
             "hue_order": values,
             "palette": {value: style.colour for value, style in looks.items()},
@@ -230,11 +233,17 @@ def draw_lines(
             "style_order": values,
             "dashes": False,
             "markers": {value: style.marker for value, style in looks.items()},
+            "legend": False,
         }
+    elif is_numeric:
+        # Each run has its own place beside the mean, in the order of the seeds.
+        place = 0.05 * np.ptp(table[x]) * table.groupby(x)["seed"].rank(pct=True)
+        ax.plot(table[x] + place, table[metric], ".", color="0.6", ms=2.5, zorder=1)
+        note += "; dots: runs"
     student = functools.partial(
         mean_interval, bounds=difference_bounds(bounds) if minus else bounds
     )
-    if hue not in (None, x) and x != "step" and pd.api.types.is_numeric_dtype(table[x]):
+    if hue not in (None, x) and is_numeric:
         # Side by side, so that no interval hides another.
         step = 0.012 * np.ptp(table[x])
         shift = table[hue].map({value: step * k for k, value in enumerate(values)})
@@ -243,16 +252,13 @@ def draw_lines(
     errors = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"}
     sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **(errors | styles | dict(options)))
     symbol = quantity(metric).short or quantity(metric).symbol
-    ax.set(xlabel=AXIS_LABELS.get(x, x), ylabel=f"{symbol}, minus {minus}" if minus else symbol)
+    ax.set_xlabel(f"{AXIS_LABELS.get(x, x)}\n{note}")
+    ax.set_ylabel(f"{symbol}, minus {minus}" if minus else symbol)
     if minus:
         ax.axhline(0, color="0.6", lw=0.8, zorder=0)
-    note = f"95 % intervals, n = {table['seed'].nunique()} seeds"
-    if not (legend := ax.get_legend()):
-        ax.set_title(note)
-        return ax
-    for text in legend.get_texts():
-        text.set_text(arm_label(text.get_text()))
-    title = note if hue == "arm" else f"{hue}; {note}"
-    place = {"bbox_to_anchor": (0.5, 1), "ncols": 3, "columnspacing": 1}
-    sns.move_legend(ax, "lower center", **place, title=title)
+    if hue:
+        name = arm_label if isinstance(values[0], str) else f"{hue} {{}}".format
+        ends = table.groupby([hue, x])[metric].mean().dropna().groupby(level=0).last()
+        named = {f"{GLYPHS[looks[value].marker]} {name(value)}": value for value in ends.index}
+        label_ends(ax, {text: (ends[value], looks[value].colour) for text, value in named.items()})
     return ax

@@ -307,15 +307,16 @@ def label_ends(
 ) -> None:
     """Write the name of each line beside its end, in its colour."""
     low, high = ax.get_ylim()
+    step = least * (high - low)
     names = sorted(ends, key=lambda name: ends[name][0])
-    places = [(ends[name][0] - low) / (high - low) for name in names]
+    places = [ends[name][0] for name in names]
     for i in range(1, len(places)):
-        places[i] = max(places[i], places[i - 1] + least)
+        places[i] = max(places[i], places[i - 1] + step)
     # Names that would lie above the panel push those below them down.
     for i in reversed(range(len(places))):
-        places[i] = min(places[i], 1 - least * (len(places) - 1 - i))
+        places[i] = min(places[i], high - step * (len(places) - 1 - i))
     for name, y in zip(names, places, strict=True):
-        ax.text(x, y, name, color=ends[name][1], va="center", transform=ax.transAxes)
+        ax.text(x, y, name, color=ends[name][1], va="center", transform=ax.get_yaxis_transform())
 
 
 def finish_figure(

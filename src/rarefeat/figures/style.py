@@ -48,6 +48,8 @@ MANY = (
     "#777777",
 )
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "*")
+GLYPHS = dict(zip(MARKERS, "●■◆▲▼✚✖◀▶★", strict=True))
+"""Marker as a character, by marker."""
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (4, 1.5)),

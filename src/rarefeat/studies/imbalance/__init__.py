@@ -99,21 +99,20 @@ FIGURES = {
     ),
     "figure3_cosine_similarity": Figure(
         ("paper.figure_3_grid",),
-        "Cosine similarity of positive test pairs after training, on a balanced test set (a) and at"
-        " the frequencies of training (b), and what pruning by neuron changes at the same seed (c,"
-        " d). The encoder at initialisation and the ideal one are in the table of trends.",
+        "Cosine similarity of positive test pairs after training, by the noise (NSR). The encoder at"
+        " initialisation and the ideal one are in the table of trends, and so is what pruning"
+        " changes at the same seed.",
     ),
     "figure4_regression_mse": Figure(
         ("paper.figure_4_grid",),
-        "Test error of a linear head that regresses the sum of the features, on a balanced test set"
-        " (a) and at the frequencies of training (b); lower is better. Below, what pruning by neuron"
-        " changes at the same seed (c, d). See how little the rarest settings leave to gain at the"
-        " frequencies of training, where few samples have the feature.",
+        "Test error of a linear head that regresses the sum of the features, by the noise (NSR);"
+        " lower is better. See how little the rarest settings leave to gain at the frequencies of"
+        " training, where few samples have the feature.",
     ),
     "alignment_heatmap": Figure(
         ("alignment_heatmap",),
-        "Every neuron of one replica against every feature, sorted by the feature that it is"
-        " nearest. See whether the rare features have a neuron.",
+        "The cosine of every neuron of one replica with every feature. See whether the rare features"
+        " have a neuron.",
     ),
     "arms": Figure(
         ("paper_trends", "direct_trends"),

@@ -1,13 +1,13 @@
 """Figures of the study of imbalance, drawn from its tables alone."""
 
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.artist import setp
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -37,8 +37,10 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.style import (
     COLUMN,
+    DASHES,
     GREY,
     NARROW,
+    RARE,
     STYLES,
     SeriesStyle,
     assign_styles,
@@ -56,26 +58,10 @@ UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
     "max_alignment": "largest cosine",
-    "cosine_similarity": "similarity of pairs",
+    "cosine_similarity": "similarity of positive pairs",
     "regression_mse": "error of a linear head",
 }
 """Names of metrics in titles."""
-
-
-def draw_metric(
-    ax: Axes, rows: pd.DataFrame, metric: str, styles: Styles, value: str = "", **options: Any
-) -> None:
-    """Plot a metric over eps_min, which the column `value` holds if not its own."""
-    bounds = quantity(metric).range
-    plot_lines(ax, rows, "eps_min", value or metric, styles, bounds=bounds, **options)
-
-
-def label_metric(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
-    """Name the axes of a metric over eps_min, and set their limits."""
-    plotted = quantity(metric)
-    ax.set(xlabel=EPS, ylabel=plotted.short or plotted.symbol)
-    set_y_range(ax, plotted)
-    set_x_margins(ax, rows["eps_min"])
 
 
 def fate(tables: Tables) -> Figure:
@@ -112,19 +98,25 @@ def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str], dict[float, S
     return grid, others, sequential_styles(sorted(grid["nsr"].unique()))
 
 
-def draw_gains(ax: Axes, grid: pd.DataFrame, series: str, metric: str, levels: Styles) -> None:
-    """Plot the gain of a series over dense at the same seed, by noise."""
-    draw_zero_line(ax)
-    added = paired_differences(grid, metric, series, axes=("nsr", "eps_min"))
-    bounds = quantity(metric).difference
-    plot_points(ax, added, "eps_min", metric, levels, series_column="nsr", bounds=bounds)
-    ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} dense")
-
-
-def finish_levels(
-    figure: Figure, axes: np.ndarray, grid: pd.DataFrame, levels: Styles, metric: str
-) -> Figure:
-    """Finish a figure of a metric whose legend has noise levels: the NSR, as in the paper."""
+def alignment(tables: Tables, metric: str) -> Figure:
+    """Plot Figures 1 and 2: dense above, and the gain of each other arm below."""
+    grid, others, levels = compared(*tables.values())
+    plotted, heights = quantity(metric), [1.4, *(1 for _ in others)]
+    figure, axes = panels(
+        len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights
+    )
+    upper, *lower = axes[:, 0]
+    dense = grid[grid["arm"] == "dense"]
+    plot_lines(upper, dense, "eps_min", metric, levels, "nsr", plotted.range)
+    upper.set_ylabel(plotted.short or plotted.symbol)
+    set_y_range(upper, plotted)
+    set_x_margins(upper, grid["eps_min"])
+    for ax, series in zip(lower, others, strict=True):
+        draw_zero_line(ax)
+        added = paired_differences(grid, metric, series, axes=("nsr", "eps_min"))
+        plot_points(ax, added, "eps_min", metric, levels, "nsr", plotted.difference)
+        ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} dense")
+    axes[-1, 0].set_xlabel(EPS)
     sigmas = grid.drop_duplicates("nsr").set_index("nsr")["sigma"]
     entries = {
         rf"NSR = {nsr:.3g} ($\sigma$ = {sigmas[nsr]:.3g})": look for nsr, look in levels.items()
@@ -134,43 +126,30 @@ def finish_levels(
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(grid)}")
 
 
-def alignment(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 1 and 2: dense above, and the gain of each other arm below."""
-    grid, others, levels = compared(*tables.values())
-    heights = [1.4, *(1 for _ in others)]
-    figure, axes = panels(
-        len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights
-    )
-    upper, *lower = axes[:, 0]
-    draw_metric(upper, grid[grid["arm"] == "dense"], metric, levels, series_column="nsr")
-    for ax, series in zip(lower, others, strict=True):
-        draw_gains(ax, grid, series, metric, levels)
-    label_metric(upper, grid, metric)
-    upper.set_xlabel("")
-    axes[-1, 0].set_xlabel(EPS)
-    return finish_levels(figure, axes, grid, levels, metric)
-
-
 def quality(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 3 and 4: dense above, and the gain of each other arm below, by test set."""
+    """Plot Figures 3 and 4 by test set: lines for dense, and marks for each other arm."""
     grid, others, levels = compared(*tables.values())
-    heights = [1.4, *(1 for _ in others)]
-    figure, axes = panels(
-        len(heights), 2, 1.2 + 1.1 * sum(heights), NARROW, sharex=True, sharey="row",
-        height_ratios=heights,
-    )  # fmt: skip
-    for (upper, *lower), test in zip(axes.T, ("balanced", "matched"), strict=True):
-        column = f"{metric}_{test}"
-        dense = grid[grid["arm"] == "dense"]
-        draw_metric(upper, dense, column, levels, series_column="nsr")
-        for ax, series in zip(lower, others, strict=True):
-            draw_gains(ax, grid, series, column, levels)
-        upper.set_title(test_set_name(column).replace(" at ", " at\n"))
-    setp(axes[1:, 1], ylabel="")
-    setp(axes[-1], xlabel="relative frequency")
-    set_x_margins(axes[0, 0], grid["eps_min"])
-    axes[0, 0].set_ylabel(quantity(metric).symbol)
-    return finish_levels(figure, axes, grid, levels, metric)
+    plotted, dense = quantity(metric), grid[grid["arm"] == "dense"]
+    dashes = zip(levels, itertools.cycle(DASHES), strict=False)
+    lines = {nsr: SeriesStyle("black", dash=dash) for nsr, dash in dashes}
+    marks = {name: style.without_line for name, style in assign_styles(others).items()}
+    figure, axes = panels(2, 1, 4.4, COLUMN, sharex=True, sharey=True)
+    columns = {f"{metric}_balanced": axes[0, 0], f"{metric}_matched": axes[1, 0]}
+    for column, ax in columns.items():
+        plot_lines(ax, dense, "eps_min", column, lines, "nsr", plotted.range, band=True)
+        for series, look in marks.items():
+            rows, looks = grid[grid["series"] == series], dict.fromkeys(levels, look)
+            plot_points(ax, rows, "eps_min", column, looks, "nsr", plotted.range, dodge=0)
+        setp(ax.lines, markersize=2.7)
+        ax.set(title=test_set_name(column), ylabel=plotted.symbol)
+    for column, ax in columns.items():
+        ends = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[column].mean()
+        label_ends(ax, {f"noise {nsr:.3g}": (mean, "black") for nsr, mean in ends.items()})
+    set_x_margins(ax, grid["eps_min"])
+    ax.set_xlabel(EPS)
+    figure.suptitle(f"The {NOUNS[metric]}\nby frequency of the rare feature")
+    entries = {"no mask": SeriesStyle("black")} | {arm_label(name): marks[name] for name in marks}
+    return finish_figure(figure, (), entries, f"{INTERVALS}, {seeds_of(grid)}")
 
 
 # Figures of imbalance_and_pruning.
@@ -266,21 +245,22 @@ def alignment_heatmap(tables: Tables) -> Figure:
     (table,) = tables.values()
     first = table["seed"].min()
     one = table[(table["arm"] == "dense") & (table["seed"] == first)]
-    matrix = one.pivot(index="neuron", columns="feature", values="squared_cosine")
+    matrix = one.pivot(index="neuron", columns="feature", values="squared_cosine") ** 0.5
     order = pd.DataFrame({"best": matrix.idxmax(axis=1), "value": -matrix.max(axis=1)})
     matrix = matrix.loc[order.sort_values(["best", "value"]).index]
-    features = matrix.shape[1]
-    border = int((~one.drop_duplicates("feature")["minority"]).sum()) + 0.5
-    figure, ((ax,),) = panels(height=3, width=NARROW)
-    edges = (np.arange(size + 1) + 0.5 for size in (features, len(matrix)))
-    mesh = ax.pcolormesh(*edges, matrix, vmin=0, vmax=1)
-    ax.axvline(border, color="white", lw=1.5)
-    for name, low, high in (("frequent", 0.5, border), ("rare", border, features + 0.5)):
-        place = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom"}
-        ax.text((low + high) / 2, 1.01, name, **place)
-    ax.set(xlabel="feature", ylabel=f"{len(matrix)} neurons, sorted", yticks=[])
-    ax.set_xticks(range(1, features + 1))
-    figure.colorbar(mesh, ax=ax, label="squared cosine", aspect=30)
-    figure.suptitle("Neurons against frequent and rare features")
-    figure.supxlabel(f"one run, dense, seed {first}", size=7)
+    figure, ((ax,),) = panels(height=3.4, width=COLUMN)
+    ax.pcolormesh(matrix, cmap="Greys", vmin=0, vmax=1, edgecolor="0.85", lw=0.3)
+    counts = (matrix >= HALF_LEARNED).sum()
+    for is_rare, features in one.drop_duplicates("feature").groupby("minority")["feature"]:
+        colour = RARE if is_rare else "black"
+        place = {"color": colour, "ha": "center", "va": "bottom"}
+        name = "rare features" if is_rare else "frequent features"
+        ax.text(features.mean() + 0.5, -0.3, name, **place)
+        ax.set_xticks(features + 0.5, counts[features], color=colour, minor=is_rare)
+    ax.axvline(features.min(), color=RARE, lw=1.5)
+    ax.tick_params(which="both", length=0, labelsize=7.5)
+    ax.set(yticks=[], ylabel=f"{len(matrix)} neurons", ylim=(len(matrix), 0))
+    ax.set_xlabel(f"neurons that point along it: cosine of at least {HALF_LEARNED:g}")
+    figure.suptitle("Which feature each neuron points along")
+    figure.supxlabel(f"white: cosine 0, black: 1; one run, no mask, seed {first}", size=7)
     return figure
