@@ -198,10 +198,12 @@ def plot_points(
     ax.set(xlabel=labels[0], ylabel=labels[1])
 
 
-def plot_effects(ax: Axes, table: pd.DataFrame, styles: Mapping[str, SeriesStyle]) -> None:
-    """Plot estimates of two series in each place, joined by a line and sorted by difference."""
+def plot_effects(
+    ax: Axes, table: pd.DataFrame, styles: Mapping[str, SeriesStyle], order: Sequence[str] = ()
+) -> None:
+    """Plot estimates of series in each place, joined by a line, in order or by difference."""
     ends = table.pivot(index="place", columns="series", values="mean")[list(styles)]
-    ends = ends.loc[ends.diff(axis=1).iloc[:, -1].sort_values().index]
+    ends = ends.loc[list(order) or ends.diff(axis=1).iloc[:, -1].sort_values().index]
     ax.hlines(range(len(ends)), ends.min(axis=1), ends.max(axis=1), color=GREY, lw=0.7, zorder=0.6)
     plot_points(
         ax, table, "estimate", "place", styles, order=list(ends.index), horizontal=True, dodge=0.3
@@ -209,10 +211,17 @@ def plot_effects(ax: Axes, table: pd.DataFrame, styles: Mapping[str, SeriesStyle
     label_first(ax, ends.iloc[0], styles)
 
 
-def label_first(ax: Axes, means: pd.Series, styles: Mapping[str, SeriesStyle]) -> None:
-    """Write the name of each series above its mark in the first row."""
-    for name, x in means.items():
-        ax.text(x, -0.5, name, color=styles[name].colour, ha="center", va="bottom")
+def label_first(
+    ax: Axes, means: pd.Series, styles: Mapping[str, SeriesStyle], close: bool = False
+) -> None:
+    """Write the name of each series above its mark in the first row.
+
+    Of three, or of two that are close, the outer names stand aside.
+    """
+    outer = ["right", *["center"] * (len(means) - 2), "left"]
+    sides = outer if close or len(means) > 2 else ["center"] * len(means)
+    for (name, x), side in zip(means.sort_values().items(), sides, strict=False):
+        ax.text(x, -0.5, f" {name} ", color=styles[name].colour, ha=side, va="bottom")
 
 
 def check_linear(axis: Axis) -> None:

@@ -139,7 +139,7 @@ def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
         plot_points(ax, rows, "value", "place", look, order=order, horizontal=True)
         count = rows["seed"].nunique() if "seed" in rows else rows["n"].max()
         ax.set_title(f"{title}, {n_of(count)}" if len(tables) > 1 else n_of(count))
-    ax.set(xlim=(0, 1.03), xlabel=f"a linear probe is right ({INTERVALS})")
+    ax.set(xlim=(0, 1.03), xlabel=f"a linear probe is right\n{INTERVALS}")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("What is read from features of images, by what two views differ in")
     return figure

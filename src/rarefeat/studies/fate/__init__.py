@@ -293,18 +293,18 @@ FATE_POINTS = TableColumns(
 FIGURES = {
     "fate_over_time": Figure(
         ("fate_shares",),
-        "Fraction of replicas that have learned the rare feature (a cosine of at least 0.5) against"
-        " training step, with exact 95 % intervals. By the number of training pairs that come back,"
-        " at 0.2 times the frequency of the other features and a weight decay of 0.02. Compare how"
-        " many replicas learn late.",
+        "Fraction of replicas that have learned the rare feature (a cosine of at least 0.5) by step"
+        " 500 and by the last, with exact 95 % intervals, by the number of training pairs that come"
+        " back, at 0.2 times the frequency of the other features and a weight decay of 0.02. Compare"
+        " how many learn late.",
     ),
     "fate_push": Figure(
         ("fate_points",),
         "Fraction of replicas that have learned the rare feature by the last step, with exact 95 %"
         " intervals, against the push on a neuron over the one for which the theorem says a half:"
         " fresh pairs with a constant push from stage 2 on, and pairs that come back with their"
-        " own. Lines: the theorem, nothing fitted, for as many independent pushes as there are neurons,"
-        " or other features. Band: fresh pairs without a push.",
+        " own. Band: the theorem, nothing fitted, between as many independent pushes as there are"
+        " neurons, and other features.",
     ),
     "fate_conditions": Figure(
         ("fate_points",),

@@ -5,25 +5,29 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
-from rarefeat.figures.labels import STEP, n_of
-from rarefeat.figures.panels import add_legend, label_ends, panels, plot_lines
-from rarefeat.figures.style import GREY, NARROW, STYLES, assign_styles
+from rarefeat.figures.labels import n_of
+from rarefeat.figures.panels import add_legend, panels, plot_effects, plot_lines
+from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
 PAIRS = 8192
 """Number of reused pairs of the figure of decays."""
+DOSES = 0.04, 8
+"""Range of pushes of the figure, in units of the threshold; its lower end stands for none."""
 PUSHED = {
-    "neuron": "fresh pairs, a push for each neuron",
-    "feature": "fresh pairs, a push for each feature",
-    "": "reused pairs, their own push",
+    "fresh": ("fresh pairs,\nno push", STYLES[0].replace(filled=False), DOSES[0], 0.41, "left"),
+    "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 1.0, 0.97, "right"),
+    "feature": ("fresh pairs,\na push for each feature", STYLES[1], 1.6, 0.6, "left"),
+    "": ("reused pairs,\ntheir own push", STYLES[2], 0.38, 0.58, "right"),
 }
-"""What pushes, in the order of the legend of the figure of the push."""
+"""What pushes: name, style, and where the name stands beside its marks."""
 REUSED = "fresh", "reused", "reuse", "rarest"
 """Studies of pairs as drawn on the axis of the push."""
-DOSES = 0.1, 10
-"""Range of pushes of the figure, in units of the threshold."""
+EARLY = 500
+"""Step after which learning is late."""
+EARLY_AND_LATE = STYLES[4].replace(filled=False), STYLES[0]
 LATE = 0.02
 """Weight decay at which most features are learned late."""
 
@@ -35,44 +39,27 @@ def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw the fraction of learned replicas by step, a line for each number of training pairs.
-
-    Fresh pairs and the fewest have bands; the others are grey lines with one name.
-    """
+    """Draw the fraction of learned replicas early and at last, a row for each number of pairs."""
     shares = as_drawn(tables["fate_shares"])
     decay = LATE if (shares["lambda"] == LATE).any() else shares["lambda"].min()
-    shares = shares[(shares["lambda"] == decay) & (shares["study"] == "reuse")]
-    reused = sorted(set(shares["N"]) - {0})
-    shown = dict(zip([*reused[:2][::-1], 0], (STYLES[0], STYLES[2], STYLES[4]), strict=False))
-    figure, ((ax,),) = panels(height=2.6, width=NARROW)
-    ends, others = {}, " and\n".join(f"{N:,}" for N in reused[2:])
-    for N, line in shares.sort_values("step").groupby("N"):
-        if N not in shown:
-            ax.step(line["step"], line["learned_share"], where="post", color=GREY, ls=":")
-            ends.setdefault(f"{others} pairs", (line["learned_share"].iloc[-1], "0.4"))
-            continue
-        look = shown[N]
-        # Before the first run learns it, the intervals of all lines are one, and not drawn.
-        some = line[line["learned"] > 0]
-        ax.fill_between(
-            some["step"], some["ci_low"], some["ci_high"],
-            step="post", color=look.colour, alpha=0.2, lw=0,
-        )  # fmt: skip
-        ax.step(line["step"], line["learned_share"], where="post", color=look.colour, ls=look.dash)
-        ends[f"{N:,} pairs" if N else "fresh pairs"] = line["learned_share"].iloc[-1], look.colour
+    shares = shares[(shares["lambda"] == decay) & (shares["study"] == "reuse")].sort_values("step")
     last = shares["step"].max()
-    ax.set(
-        xscale="log",
-        xlim=(min(100, last / 10), last),
-        ylim=(-0.03, 1.03),
-        xlabel=f"{STEP}\nexact 95 % intervals from the first run on, {n_of(*shares['n'])}",
-        ylabel="runs that have learned it",
-        title="Runs that have learned the rare feature, by training pairs",
-    )
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.yaxis.set_major_formatter(PercentFormatter(1))
-    label_ends(ax, ends, least=0.12)
+    looks = dict(zip(sorted({min(EARLY, last), last}), EARLY_AND_LATE, strict=False))
+    styles = {f"by step {step:,}": look for step, look in looks.items()}
+    # A published table has the steps at which a share changes.
+    rows = pd.concat(
+        shares[shares["step"] <= step].groupby("N").last().assign(series=name)
+        for step, name in zip(looks, styles, strict=True)
+    ).reset_index()
+    fewest_first = sorted(set(rows["N"]), key=lambda N: N or np.inf)
+    places = {N: f"{N:,} pairs" if N else "fresh pairs" for N in fewest_first}
+    rows = rows.assign(place=rows["N"].map(places), mean=rows["learned_share"])
+    figure, ((ax,),) = panels(height=2.4, width=NARROW)
+    plot_effects(ax, rows, styles, list(places.values()))
+    ax.set(xlim=(-0.04, 1.04), xlabel="runs that have learned it", ylabel="")
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Runs that have learned the rare feature, by pairs that are reused")
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*rows['n'])}")
     return figure
 
 
@@ -100,44 +87,43 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
 def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Draw the fraction of learned replicas against the push over its threshold."""
     points = add_shares(tables["fate_points"].fillna({"push": ""}))
-    points = points[(points["push"] != "") | points["study"].isin(REUSED)]
+    # Fresh pairs without a push stand at the left end of the axis, which is logarithmic.
+    points.loc[points["study"] == "fresh", "push"] = "fresh"
+    drawn = (points["push"] != "") | points["study"].isin(REUSED)
+    points = points[drawn & points["push"].isin(list(PUSHED))]
     own = points["push_size"].where(points["N"] == 0, points["kick_size"])
-    points = points.assign(dose=own / points["threshold"])
+    dose = (own / points["threshold"]).where(points["push"] != "fresh", DOSES[0])
+    points = points.assign(dose=dose)[dose.between(*DOSES)]
     figure, ((ax,),) = panels(height=3, width=NARROW)
-    for row in points[points["study"] == "fresh"].itertuples():
-        ax.axhspan(row.ci_low, row.ci_high, color=GREY, alpha=0.2, lw=0, zorder=0)
-        ax.axhline(row.mean, color=GREY, lw=0.7, zorder=0)
-        ax.text(0.98 * DOSES[1], row.mean, "fresh pairs, no push", ha="right", va="bottom")
-    for (kind, label), style in zip(PUSHED.items(), assign_styles(PUSHED).values(), strict=True):
-        rows = points[(points["push"] == kind) & points["dose"].between(*DOSES)]
-        bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
-        ax.errorbar(
-            rows["dose"], rows["mean"], bars.to_numpy(), ls="none", lw=0.8, color=style.colour,
-            marker=style.marker, markersize=4, label=label,
-        )  # fmt: skip
     doses = np.geomspace(*DOSES, 200)
     for row in points[["neurons", "features"]].head(1).itertuples():
-        for m, name, line, side, y in (
-            (row.neurons, "neurons", "-", "right", 0.85),
-            (row.features, "features", "--", "left", 0.6),
-        ):
-            shares = share_learned(doses, largest_normal(row.neurons), m)
-            ax.plot(doses, shares, color="0.3", lw=1, ls=line)
-            x = doses[np.searchsorted(shares, y)]
-            ax.text(x, y, f"  theorem,  \n  {m} {name}  ", ha=side, va="center", color="0.3")
+        shares = [
+            share_learned(doses, largest_normal(row.neurons), m)
+            for m in (row.neurons, row.features)
+        ]
+        ax.fill_between(doses, *shares, color="0.8", lw=0, zorder=0)
+        text = f"the theorem, for {row.features} to\n{row.neurons} independent pushes"
+        ax.text(1.2 * doses[np.searchsorted(shares[1], 0.1)], 0.04, text, color="0.35")
+    for kind, (label, style, x, y, side) in PUSHED.items():
+        rows = points[points["push"] == kind]
+        bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
+        ax.errorbar(
+            rows["dose"], rows["mean"], bars.to_numpy(), elinewidth=0.8, clip_on=False,
+            **style.without_line.line,
+        )  # fmt: skip
+        ax.text(x, y, label, color=style.colour, ha=side, va="center")
     ax.set(
         xscale="log",
-        xlim=DOSES,
+        xlim=(0.9 * DOSES[0], DOSES[1]),
         ylim=(-0.03, 1.03),
-        xlabel="push, as a multiple of the theorem's for half of the runs",
+        xlabel="push on a neuron, as a multiple of the theorem's threshold",
         ylabel="runs that have learned it",
-        title="Runs that learn the rare feature, by the push on a neuron",
     )
-    ax.xaxis.set_major_formatter("{x:g}")
+    ax.set_xticks([DOSES[0], 0.1, 0.3, 1, 3], ["no push", "0.1", "0.3", "1", "3"])
+    ax.minorticks_off()
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    handles, labels = ax.get_legend_handles_labels()
-    note = f"exact 95 % intervals, {n_of(*points['n'])}"
-    add_legend(figure, dict(zip(labels, handles, strict=True)), note, columns=1)
+    figure.suptitle("Runs that learn the rare feature, by the push on a neuron")
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*points['n'])}")
     return figure
 
 

@@ -252,8 +252,8 @@ COLLECTED = {
 FIGURES = {
     "errors": (
         ("fine_labels_summary",),
-        "Errors on easy and on hard samples against the number of subclasses k, with coarse and"
-        " with fine labels. Compare coarse with fine labels at each k.",
+        "Errors on hard samples against the number of subclasses k, with coarse and with fine"
+        " labels. Compare coarse with fine labels at each k.",
     ),
     "crossing": (
         ("fine_labels_heads", "fine_labels_crossing", "fine_labels_crossing_heads"),

@@ -6,18 +6,25 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEY_WORDS, arm_name, n_of
-from rarefeat.figures.panels import ESTIMATED, add_legend, draw_zero_line, panels, plot_points
-from rarefeat.figures.style import MASKED, NARROW, SeriesStyle, sequential_styles
+from rarefeat.figures.panels import ESTIMATED, draw_zero_line, label_first, panels, plot_points
+from rarefeat.figures.style import FREQUENT, NARROW, RARE, SeriesStyle, sequential_styles
 from rarefeat.stages.tables import PAIRED
 from rarefeat.workflow.config.images import ImageArm
 
-METRICS = {"accuracy": "all classes", "many": "most frequent third", "few": "rarest third"}
-"""Metrics of the linear probe on balanced images: of all classes where no thirds are known."""
+THIRDS = {"few": "rarest third", "many": "most frequent third"}
+"""Metrics of the linear probe on balanced images; `accuracy` is of all classes."""
+LOOKS = {
+    "rarest third": SeriesStyle(RARE, "s"),
+    "most frequent third": SeriesStyle(FREQUENT, "D", filled=False),
+}
 BALANCED = "as many images, balanced"
 
 
 def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot the gain of each mask over dense at the same seed; last, dense on balanced images."""
+    """Plot the gain of each mask, and of balanced images, over dense at the same seed.
+
+    A series is a third of the classes; of all classes, where there are several imbalances, one.
+    """
     (table,) = tables.values()
     if "probe" in table:
         rows = table[table["probe"] == "balanced"]
@@ -25,37 +32,38 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
         rows = rows.assign(arm=[ImageArm(**arm).label for arm in arms])
     else:
         rows = table.assign(metric=table["metric"].str.removeprefix("balanced_"))
-    rows = rows[rows["metric"].isin(list(METRICS))].dropna(subset="paired_difference")
+    rows = rows.dropna(subset="paired_difference")
+    ratios = sorted(rows["rho"].unique())
+    if len(ratios) == 1 and "few" in set(rows["metric"]):
+        looks, where = LOOKS, rf"imbalance $\rho$ = {ratios[0]:g}, "
+        rows = rows.assign(series=rows["metric"].map(THIRDS)).dropna(subset="series")
+    else:
+        names = {rho: f"{rho:g}" for rho in ratios} | {
+            ratios[0]: rf"imbalance $\rho$ = {ratios[0]:g}"
+        }
+        looks, where = (
+            dict(zip(names.values(), sequential_styles(ratios).values(), strict=True)),
+            "",
+        )
+        rows = rows[rows["metric"] == "accuracy"]
+        rows = rows.assign(series=rows["rho"].map(names))
     rows = rows.assign(
         place=name_rows(rows),
-        series=rows["rho"],
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
-    ratios = sorted(rows["rho"].unique())
-    shown = [name for name in ("many", "few") if name in set(rows["metric"])] or ["accuracy"]
-    # Sorted by the rarest classes; the balanced images come last.
-    sizes = rows[rows["metric"] == shown[-1]].groupby(["split", "place"])["mean"].mean()
-    order = list(sizes.reset_index().sort_values(["split", "mean"], ascending=False)["place"])
-    looks = sequential_styles(ratios) if len(ratios) > 1 else {}
-    looks = looks or dict.fromkeys(ratios, SeriesStyle(MASKED, "o"))
-    figure, axes = panels(
-        1, len(shown), 1.1 + 0.12 * (1 + len(ratios)) * max(len(order), 2), NARROW, sharey=True
+    means = rows.pivot_table("mean", "place", "series")[list(looks)]
+    means = means.sort_values(next(iter(looks)), ascending=False)
+    height = 0.9 + 0.11 * (1 + len(looks)) * max(len(means), 2)
+    figure, ((ax,),) = panels(height=height, width=NARROW)
+    plot_points(
+        ax, rows, "value", "place", looks, order=list(means.index), horizontal=True, dodge=0.4
     )
-    for ax, metric in zip(axes[0], shown, strict=True):
-        plot_points(
-            ax, rows[rows["metric"] == metric], "value", "place", looks, order=order,
-            horizontal=True,
-        )  # fmt: skip
-        draw_zero_line(ax, vertical=True)
-        ax.locator_params(axis="x", nbins=6)
-        ax.set(title=METRICS[metric], xlabel="change (points)")
-    names = {rho: rf"imbalance $\rho$ = {rho:g}" for rho in ratios}
-    note = f"minus dense at the same seed,\n{INTERVALS}, {n_of(*rows['n'])}"
-    figure.suptitle(f"Change of accuracy by each method on {', '.join(rows['dataset'].unique())}")
-    if len(ratios) == 1:
-        figure.supxlabel(f"{names[ratios[0]]}, {note}", size=7)
-    else:
-        add_legend(figure, {names[rho]: looks[rho].without_line for rho in ratios}, note)
+    label_first(ax, means.iloc[0], looks, close=True)
+    draw_zero_line(ax, vertical=True)
+    ax.set_xlabel("change of accuracy (points)")
+    dataset = ", ".join(rows["dataset"].unique())
+    figure.suptitle(f"Change of accuracy by method and masked share, on {dataset}")
+    figure.supxlabel(f"{where}minus dense at the same seed,\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure
 
 
@@ -66,5 +74,5 @@ def name_rows(rows: pd.DataFrame) -> list[str]:
         words = [BALANCED if row["split"] == "balanced" else arm_name(row["arm"])]
         words += [KEY_WORDS["alpha"](row["alpha"])] * (row["alpha"] > 0 and "=" not in row["arm"])
         words += [f"width {row['width']}"] * (rows["width"].nunique() > 1)
-        names.append(", ".join(words))
+        names.append(", ".join(words).replace(" masked", ""))
     return names

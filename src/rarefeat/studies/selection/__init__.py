@@ -180,12 +180,12 @@ SELECTION_DIGITS = TableColumns(
 CAPTIONS = {
     "selection_interventions": "Every mask that begins at T3 and never stops, beside the dense"
     " training at the same seed: minority gain minus majority gain, means with 95 % intervals, and"
-    " the share of trainings that diverge. Look for intervals above zero beside which nothing"
+    " how many trainings diverge. Look for intervals above zero beside which nothing"
     " diverges.",
     "selection_steps": "Critical frequency, the eps_min at which half of the replicas have a neuron"
     " with a cosine of at least 0.5 to the rare feature, by intervention and bias scale, with 95 %"
-    " intervals; arrows where it lies beyond all eps_min. Interventions to the left of dense lower"
-    " it.",
+    " intervals; arrows where it lies beyond all eps_min. Interventions to the left of the dotted"
+    " line of dense lower it.",
     "selection_law": "Predictions of the critical-frequency model: predicted against measured"
     " critical frequency in drawn regimes, and the fraction of replicas that learned against the"
     " predicted probability. Look for points that leave the diagonal.",

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import (
     INTERVALS,
@@ -18,7 +17,7 @@ from rarefeat.figures.labels import (
 from rarefeat.figures.panels import (
     add_legend,
     draw_zero_line,
-    finish_figure,
+    label_first,
     panels,
     plot_effects,
     plot_points,
@@ -26,6 +25,7 @@ from rarefeat.figures.panels import (
 from rarefeat.figures.style import (
     FREQUENT,
     GREY,
+    MASKED,
     NARROW,
     RARE,
     STYLES,
@@ -73,51 +73,56 @@ def selection_interventions(tables: Tables) -> Figure:
     rows = select_point(masks(table) if "seed" in table else table)
     plain = (rows["quantity"] == "gain") & rows["arm"].str.fullmatch(r"\w+(-onset=\d+)?")
     rows = rows[plain].sort_values("mean", ascending=False)
-    rows = rows.assign(place=rows["arm"].str.partition("-")[0].map(arm_name))
-    figure, ((left, right),) = panels(
-        1, 2, 1.0 + 0.2 * len(rows), NARROW, sharey=True, width_ratios=[2, 1]
+    rows = rows.assign(
+        place=rows["arm"].str.partition("-")[0].map(arm_name), series=rows["diverged"] > 0
     )
-    plot_points(
-        left, rows, "gain", "place", STYLES[2].without_line, order=list(rows["place"]),
-        horizontal=True,
-    )  # fmt: skip
-    draw_zero_line(left, vertical=True)
-    left.locator_params(axis="x", nbins=4)
-    left.set_xlabel("change of the lead")
-    right.barh(rows["place"], rows["diverged"] / rows["n"], 0.5, color=GREY)
-    right.set(xlabel="runs that diverge", xlim=(0, 1))
-    right.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("What masks change of the rare feature's lead, and who diverges")
-    figure.supxlabel(f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}", size=7)
+    figure, ((ax,),) = panels(height=1.0 + 0.21 * len(rows), width=NARROW)
+    styles = {False: SeriesStyle(MASKED, "D"), True: SeriesStyle(RARE, "o", filled=False)}
+    order = list(rows["place"])
+    plot_points(ax, rows, "gain", "place", styles, order=order, horizontal=True, dodge=0)
+    draw_zero_line(ax, vertical=True)
+    ax.locator_params(axis="x", nbins=4)
+    ax.set_xlabel("change of the lead")
+    for y, row in enumerate(rows.itertuples()):
+        colour = styles[row.series].colour
+        ax.text(
+            1.03, y, f"{row.diverged} of {row.n}", color=colour, va="center",
+            transform=ax.get_yaxis_transform(),
+        )  # fmt: skip
+    ax.text(1.03, -0.7, "diverge", color=RARE, va="bottom", transform=ax.get_yaxis_transform())
+    figure.suptitle("Change of the rare feature's lead by each mask of neurons")
+    figure.supxlabel(f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}")
     return figure
 
 
 def selection_steps(tables: Tables, selection: Selection) -> Figure:
     """Draw the critical frequency by arm and point; arrows where it lies beyond the eps_min."""
-    table = tables["selection_steps"]
+    table = tables["selection_steps"].rename(columns={"step": "mean", "place": "side"})
     table = table[table["study"].isin(selection.studies_with_role("help"))]
-    names = {arm: name_of(arm) for arm in dict.fromkeys(table["arm"])}
-    table = table.assign(arm=table["arm"].map(names)).rename(columns={"step": "mean"})
+    table = table.assign(place=table["arm"].map(name_of))
     styles = sequential_styles(sorted(table["point"].unique()))
-    figure, ((ax,),) = panels(height=1.0 + 0.22 * len(names), width=NARROW)
+    # Beyond the frequencies there is no estimate, only a side.
+    known = table["mean"].fillna((table["side"] != BELOW).astype(float))
+    means = table.assign(known=known).pivot_table("known", "place", "point")
+    means = means.loc[means.mean(axis=1).sort_values(kind="stable").index]
+    figure, ((ax,),) = panels(height=0.9 + 0.22 * len(means), width=NARROW)
     plot_points(
-        ax, table, "value", "arm", styles, series_column="point", order=list(names.values()),
+        ax, table, "value", "place", styles, series_column="point", order=list(means.index),
         horizontal=True, dodge=0,
     )  # fmt: skip
-    for (point, side), rows in table[table["place"] != AMONG].groupby(["point", "place"]):
+    for (point, side), rows in table[table["side"] != AMONG].groupby(["point", "side"]):
         x, marker = (0.0, "<") if side == BELOW else (1.02, ">")
         colour = styles[point].colour
-        ax.plot([x] * len(rows), rows["arm"], ls="none", marker=marker, color=colour)
-    ax.set(
-        xlim=(-0.03, 1.05),
-        xlabel="relative frequency",
-    )
+        ax.plot([x] * len(rows), rows["place"], ls="none", marker=marker, color=colour)
+    for point, x in means.loc[means.index == name_of("dense")].iloc[0].items():
+        ax.axvline(x, color=styles[point].colour, lw=0.7, ls=":", zorder=0.5)
+    names = {point: f"bias scale {share_of(point)}" for point in styles}
+    looks = {names[point]: style for point, style in styles.items()}
+    label_first(ax, means.iloc[0].rename(names), looks, close=True)
+    ax.set(xlim=(-0.03, 1.05), xlabel="relative frequency")
     figure.suptitle("Frequency from which on half of the runs learn the rare feature")
-    entries = {
-        f"bias scale {share_of(point)}": style.without_line for point, style in styles.items()
-    }
-    note = f"{INTERVALS.replace('mean', 'critical frequency')}, {n_of(*table['n'])}"
-    return finish_figure(figure, (), entries, note)
+    figure.supxlabel(f"95 % intervals, {n_of(*table['n'])}; dotted: as trained")
+    return figure
 
 
 def selection_law(tables: Tables) -> Figure:

@@ -158,7 +158,7 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     plot_points(ax, rows, "value", "place", STYLES[0], bounds=SHARE, order=order, horizontal=True)
     ax.axvline(CLEAR, color=GREY, lw=0.7, zorder=0)
     ax.text(CLEAR, 1, " clearly apart from here", transform=ax.get_xaxis_transform(), va="bottom")
-    ax.set(xlim=(-0.02, 1.02), xlabel=f"silhouette ({INTERVALS}, {seeds_of(table)})")
+    ax.set(xlim=(-0.02, 1.02), xlabel=f"silhouette\n{INTERVALS}, {seeds_of(table)}")
     steps = f"{table['at'].max():g}"
     figure.suptitle(f"How clearly clusters of neurons are apart on digits after {steps} steps")
     return figure

@@ -103,7 +103,7 @@ def half_and_double(tables: Tables) -> Figure:
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Who learns the rare feature at half and at double of each setting")
     seeds = f"{seeds_of(varied)}, {n_of(*base['n'])} as it is"
-    figure.supxlabel(f"exact 95 % intervals, {seeds}", size=7)
+    figure.supxlabel(f"exact 95 % intervals, {seeds}")
     return figure
 
 
