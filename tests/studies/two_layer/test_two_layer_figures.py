@@ -121,5 +121,5 @@ def test_printed_numbers_stand_beside_their_means():
     cosine = found[found["quantity"] == "cosine"]
     assert cosine["ci_low"].to_numpy() == pytest.approx(0.55 - 12.7062 * 0.05, abs=1e-4)
     figure = figures.printed_beside_measured({"two_layer_summary": found})
-    drawn = sum(len(bars.lines[0].get_xdata()) for bars in figure.axes[0].containers)
-    assert drawn == found[found["quantity"] == "test_accuracy"]["printed"].notna().sum()
+    far = found.query("quantity == 'test_accuracy' and abs(mean - printed) > @figures.FAR")
+    assert len(figure.axes[0].get_yticks()) == len(far) > 0

@@ -162,8 +162,8 @@ SEE = {
     "staircase": "Test accuracy of every seed over steps, on a logarithmic axis. The grey lines are"
     " the best accuracies of scores that change sign once or three times over the number of"
     " relevant patterns. See where runs pause.",
-    "printed_beside_measured": "Tables A.1 to A.5: each number as measured, with its 95 % interval"
-    " over seeds, minus the number as printed. See which lie off the line.",
+    "printed_beside_measured": "The test accuracies that are farthest from Tables A.1 to A.5, with"
+    " their 95 % intervals over seeds, and as printed. See which methods and settings they are of.",
     "tickets": "Test accuracy of small parts of the network after step 2, trained alone, over the"
     " number of neurons kept, by the score that chose them; 95 % intervals over seeds. See whether"
     " the norm, by which magnitude pruning chooses, is a good score.",

@@ -1,25 +1,26 @@
 """Figures of the two-layer study, each of some settings of the config by name."""
 
-import textwrap
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import INTERVALS, STEP, display_name, seeds_of
 from rarefeat.figures.panels import (
-    add_legend,
-    draw_zero_line,
+    ESTIMATED,
     finish_figure,
     label_ends,
     panels,
+    plot_effects,
     plot_lines,
 )
 from rarefeat.figures.style import (
     COLUMN,
     GREY,
+    MASKED,
     NARROW,
     PAGE,
     STYLES,
@@ -28,7 +29,6 @@ from rarefeat.figures.style import (
 )
 from rarefeat.studies.two_layer import theory
 from rarefeat.studies.two_layer.config import Problem, Setting
-from rarefeat.studies.two_layer.printed import COLUMNS
 
 Tables = Mapping[str, pd.DataFrame]
 # An arm has one look in all figures of the study; fixed features are grey.
@@ -45,7 +45,7 @@ NAMES = {
     "network": "network",
     "network-printed": "network, printed steps",
     "network-weighted": "network, class weights",
-    "network-no_structure": "network, inputs without structure",
+    "network-no_structure": "network, no structure",
     "ntk": "tangent kernel",
     "random_features": "random features",
     "one_step": "one step",
@@ -108,37 +108,29 @@ def staircase(tables: Tables, settings: dict[str, Setting]) -> Figure:
     return finish_figure(figure, (), stairs, f"each of {seeds_of(rows)}")
 
 
-LABELS = {
-    "class_ratio": ("parity, unequal classes", STYLES[1].replace(marker="D")),
-    "interval": ("interval", STYLES[2].replace(marker="s")),
-    "": ("parity, equal classes", STYLES[0]),
-}
-"""Labels of settings in the figure of printed numbers, and looks, by the start of their name."""
+FAR = 0.05
+"""Difference from a printed accuracy from which on it is drawn."""
 
 
 def printed_beside_measured(tables: Tables) -> Figure:
-    """Plot each number of Tables A.1-A.5 as measured minus as printed, a row for each arm."""
+    """Plot the test accuracies that are far from those of Tables A.1-A.5, beside these."""
     (table,) = tables.values()
-    both = table.dropna(subset=["mean", "printed"])
-    arms, settings = list(COLUMNS.values()), sorted(both["setting"].unique())
-    figure, axes = panels(1, 2, 3.4, NARROW, sharex=True, sharey=True)
-    for ax, quantity in zip(axes[0], ("test_accuracy", "cosine"), strict=True):
-        draw_zero_line(ax, vertical=True)
-        for row in both[both["quantity"] == quantity].itertuples():
-            start = next(start for start in LABELS if row.setting.startswith(start))
-            look = LABELS[start][1].without_line
-            if row.ci_low <= row.printed <= row.ci_high:
-                look = look.replace(colour=GREY, filled=False)
-            y = arms.index(row.arm) - 0.35 + 0.7 * settings.index(row.setting) / len(settings)
-            errors = [[max(row.mean - row.ci_low, 0)], [max(row.ci_high - row.mean, 0)]]
-            ax.errorbar(row.mean - row.printed, y, xerr=errors, elinewidth=0.8, **look.line)
-        ax.set(title=quantity.replace("_", " "), xlabel="measured minus printed")
-    axes[0, 0].set_yticks(range(len(arms)), [textwrap.fill(NAMES[arm], 17) for arm in arms])
-    axes[0, 0].invert_yaxis()
-    figure.suptitle("Accuracies and cosines, as measured minus as printed")
-    entries = {name: look.without_line for name, look in LABELS.values()}
-    entries["as printed, within the interval"] = SeriesStyle(GREY, "o", "none", filled=False)
-    add_legend(figure, entries, f"{INTERVALS} of {seeds_of(both)}", columns=2)
+    both = table[table["quantity"] == "test_accuracy"].dropna(subset=["mean", "printed"])
+    far = both[(both["mean"] - both["printed"]).abs() > FAR]
+    places = far["arm"].map(NAMES) + ",\n" + far["setting"].map(display_name)
+    far = far.assign(place=places, series="measured")
+    printed = far.assign(series="printed", **dict.fromkeys(ESTIMATED, far["printed"]))
+    styles = {
+        "printed": STYLES[1].replace(filled=False).without_line,
+        "measured": SeriesStyle(MASKED, "o").without_line,
+    }
+    figure, ((ax,),) = panels(height=0.9 + 0.31 * len(far), width=NARROW)
+    plot_effects(ax, pd.concat([printed, far]), styles)
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    ax.set_xlabel("test accuracy")
+    figure.suptitle("Where a measured test accuracy is far from the printed one")
+    near = f"the other {len(both) - len(far)} of {len(both)} are within {100 * FAR:g} points"
+    figure.supxlabel(f"{INTERVALS}, {seeds_of(both)};\n{near} of the printed ones")
     return figure
 
 
