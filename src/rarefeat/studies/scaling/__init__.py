@@ -285,10 +285,10 @@ def build_outputs(section: Scaling) -> StudyOutputs:
     }
     figure = Figure(
         ("scaling_exponents",),
-        "Exponents in the number of features d of what the theory bounds before training, with 95 %"
-        " intervals, against the relative frequency: the share of lucky neurons, as printed and"
-        " with the logarithm that the paper drops, and the features that a neuron is ordinary for."
-        " Lines are the bounds. See which intervals lie in the grey, which is forbidden.",
+        "Exponents in the number of features d of what the theory bounds before training, fitted"
+        " over the larger half of d, minus their bounds, by relative frequency: the share of lucky"
+        " neurons, as printed and with the logarithm that the paper drops, and the features that a"
+        " neuron is ordinary for. See which 95 % intervals lie in the grey, which is forbidden.",
         module="studies.scaling.sets",
         function="draw_exponents",
     )

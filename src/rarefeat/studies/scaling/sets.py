@@ -38,10 +38,10 @@ C_M = 2.5
 
 
 AT_START = {
-    ("lucky_probability", 0.0): "share of lucky neurons, printed",
-    ("lucky_probability", -0.5): "the same, with its logarithm",
-    ("ordinary_features", 0.0): "features a neuron, mean",
-    ("largest_features", 0.0): "features a neuron, most",
+    ("lucky_probability", 0.0): "share of lucky neurons, bound as printed",
+    ("lucky_probability", -0.5): "share of lucky neurons, bound with its logarithm",
+    ("ordinary_features", 0.0): "features of a neuron, mean over neurons",
+    ("largest_features", 0.0): "features of a neuron, largest of all neurons",
 }
 """Titles of the quantities before training, with the power of the logarithm in the fit."""
 
@@ -287,33 +287,30 @@ def scaling_exponents(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def draw_exponents(tables: Mapping[str, pd.DataFrame]) -> "Figure":
-    """Plot exponents of the start against the ratio of frequencies, with what the bounds forbid."""
+    """Plot how far exponents of the start lie on the allowed side of their bounds, for large d."""
     from rarefeat.figures.labels import n_of
-    from rarefeat.figures.panels import add_legend, panels, plot_points
+    from rarefeat.figures.panels import ESTIMATED, panels, plot_points
     from rarefeat.figures.style import NARROW, STYLES
 
-    series = {"every d": STYLES[0].without_line, "upper half of d": STYLES[2].without_line}
     (fits,) = tables.values()
-    fits = fits[fits["d1_power"].isna()].rename(columns={"exponent": "mean"})
-    lowest = fits.groupby(["quantity", "ratio"])["d_low"].transform("min")
-    fits["series"] = (fits["d_low"] == lowest).map({True: "every d", False: "upper half of d"})
-    figure, axes = panels(2, 2, 3.9, NARROW, sharex=True)
-    for ax, ((quantity, power), title) in zip(axes.flat, AT_START.items(), strict=True):
+    fits = fits[fits["d1_power"].isna()]
+    upper_half = fits.groupby(["quantity", "ratio"])["d_low"].transform("max")
+    fits = fits[fits["d_low"] == upper_half]
+    sign = fits["bound_side"].map({"at least": 1, "at most": -1})
+    margins = fits[["exponent", "ci_low", "ci_high"]].sub(fits["bound"], axis=0)
+    fits[ESTIMATED] = margins.mul(sign, axis=0)
+    look, order = STYLES[0].without_line, sorted(set(fits["ratio"]))
+    figure, axes = panels(len(AT_START), 1, 4.6, NARROW, sharex=True, sharey=True)
+    for ax, ((quantity, power), title) in zip(axes[:, 0], AT_START.items(), strict=True):
         rows = fits[(fits["quantity"] == quantity) & (fits["log_power"] == power)]
-        plot_points(ax, rows, "ratio", "fitted", series, dodge=0.01)
-        bounds = rows.groupby("ratio")["bound"].first()
-        limits = ax.get_ylim()
-        forbidden = limits[0] if (rows["bound_side"] == "at least").all() else limits[1]
-        ax.plot(bounds.index, bounds, color="0.3", lw=0.8)
-        ax.fill_between(bounds.index, bounds, forbidden, color="0.9", lw=0, zorder=0)
-        ax.set(title=title, ylim=limits)
-    for ax, y in zip(axes[:, 0], ("bottom", "top"), strict=True):
-        place = {"xy": (0.97, 0.04 if y == "bottom" else 0.96), "xycoords": "axes fraction"}
-        ax.annotate("forbidden by\nits bound (line)", ha="right", va=y, color="0.3", **place)
-        ax.set_ylabel("exponent in $d$")
-    for ax in axes[-1]:
-        ax.set_xlabel("relative frequency")
-    figure.suptitle("Exponents before training, and their bounds")
-    note = f"fitted exponent and 95 % interval, {n_of(*fits['n']).replace('seed', 'size')}"
-    add_legend(figure, series, note)
+        plot_points(ax, rows, "margin", "ratio", look, order=order, horizontal=True)
+        ax.set_title(title, loc="left")
+    low, high = axes[0, 0].get_xlim()
+    for ax in axes[:, 0]:
+        ax.axvspan(low, 0, color="0.9", lw=0, zorder=0)
+    ax.set(xlim=(low, high), xlabel="fitted exponent, counted from its bound")
+    axes[0, 0].text(low, len(order) - 1, "  forbidden by the bound", color="0.3")
+    figure.supylabel("relative frequency")
+    figure.suptitle("Exponents of growth with $d$ before training, and what bounds forbid")
+    figure.supxlabel(f"fit with 95 % interval, {n_of(*fits['n']).replace('seed', 'size')}")
     return figure
