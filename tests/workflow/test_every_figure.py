@@ -21,11 +21,8 @@ from rarefeat.workflow.study_kind import Stage
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
 PLANTED = {"claims_map_phase", "claims_map_overlap", "half_and_double"}
 """Figures of studies that cost minutes: tests/studies/theory draws them from planted tables."""
-SERIES = {"augmentation_embeddings": 10, "which_learners_lockout": 10}
-"""Number of series of a figure with more than MOST_SERIES.
-
-There is a mark for each digit, and an arrow for each mark that lies beyond the grid.
-"""
+SERIES = {"augmentation_embeddings": 10}
+"""Number of series of a figure with more than MOST_SERIES: there is a mark for each digit."""
 TABLES = PublishedTables(ROOT / "docs/tables")
 FIGURES = dict(iter_figures(TABLES))
 

@@ -292,10 +292,9 @@ CAPTION = (
     "Relative frequency from which half of the replicas learn the rare feature, by learner, with"
     " 95 % bootstrap intervals over seeds that reach out to the next points of the grid. A replica"
     " has learned it if a linear readout finds it at least half-way from what the run of the same"
-    " seed reads in which it never occurs to what is read of the frequent features. A mark is filled"
-    " if less than half of the R^2 of the untrained encoder is left where it never occurs."
-    " InfoNCE is the paper's (band), and each other row differs from it in the one thing that it is"
-    " named after."
+    " seed reads in which it never occurs to what is read of the frequent features. InfoNCE is the"
+    " paper's (black, line), and each other row differs from it in the one thing that it is named"
+    " after."
 )
 PACKAGE = "studies.learners"
 CHOOSE_RATE = Stage(

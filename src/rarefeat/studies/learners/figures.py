@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import EPS, n_of
-from rarefeat.figures.panels import add_legend, panels
-from rarefeat.figures.style import MASKED, NARROW
+from rarefeat.figures.labels import FREQUENCY, n_of
+from rarefeat.figures.panels import panels
+from rarefeat.figures.style import DENSE, GREY, MASKED, NARROW
 
 LABELS = {
     "infonce": "InfoNCE, the paper's",
@@ -29,13 +29,8 @@ LABELS = {
 }
 """Words for the one thing in which a learner differs from the paper's; else its name."""
 PAIRS = {"returning": "pairs that come back", "fresh": "pairs seen once"}
-ERASED, KEPT, OPEN = "erased where it never occurs", "kept where it never occurs", "open"
-FATES = {ERASED: {"mfc": MASKED}, KEPT: {"mfc": "w"}, OPEN: {"mfc": "0.75"}}
-"""Filling of a mark, by what a run without the rare feature does with what random weights hold."""
 ENDS = {"at most": "<", "above": ">", "": "o"}
 """Marker of frequencies, which may lie beyond the grid."""
-HALF = 0.5
-"""Share of the untrained R^2 below which the feature is erased, and above which it is kept."""
 
 
 def lockout(tables: Mapping[str, pd.DataFrame], order: list[str]) -> Figure:
@@ -53,34 +48,25 @@ def lockout(tables: Mapping[str, pd.DataFrame], order: list[str]) -> Figure:
     figure, (axes,) = panels(1, len(kinds), 1.2 + 0.21 * len(order), NARROW, sharey=True)
     for ax, kind in zip(axes, kinds, strict=True):
         plot_board(ax, frequencies[frequencies["pairs"] == kind], names)
-        ax.set(title=PAIRS[kind] if len(kinds) > 1 else "", xlabel=EPS)
-    axes[0].set(
-        yticks=range(len(names)),
-        yticklabels=[LABELS.get(name, name.replace("_", " ")) for name in names],
-    )
+        ax.set(title=PAIRS[kind] if len(kinds) > 1 else "", xlabel=FREQUENCY)
+    labels = [LABELS.get(name, name.replace("_", " ")) for name in names]
+    axes[0].set_yticks(range(len(names)), labels)
     axes[0].invert_yaxis()
-    figure.suptitle("Frequency from which half of the runs learn the rare feature")
-    entries = {
-        label: handle
-        for ax in axes
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    figure.suptitle("How frequent the rare feature must be for half of the runs to learn it")
+    beyond = {
+        f"; arrow: {row.bound} {row.frequency:g}" for row in frequencies.itertuples() if row.bound
     }
-    note = f"95 % intervals, {n_of(*frequencies['n'])}; an arrow: beyond the grid"
-    add_legend(figure, entries, note)
+    note = f"95 % intervals, {n_of(*frequencies['n'])}"
+    figure.supxlabel(note + "".join(sorted(beyond)))
     return figure
 
 
 def plot_board(ax: Axes, frequencies: pd.DataFrame, names: list[str]) -> None:
-    """Draw the frequency of each learner, filled by what it does with a feature that is absent."""
+    """Draw the frequency of each learner, with a line at the paper's."""
     for row in frequencies.itertuples():
-        erases, keeps = row.kept_high < HALF, row.kept_low > HALF
-        fate = ERASED if erases else KEPT if keeps else OPEN
         ends = [[row.frequency - row.ci_low], [row.ci_high - row.frequency]]
-        x, bars, marker = row.frequency, np.clip(ends, 0, None), ENDS[row.bound]
-        y = names.index(row.learner)
-        ax.errorbar(x, y, xerr=bars, ls="none", marker=marker, color=MASKED, **FATES[fate])
-        ax.plot([], [], "o", ls="none", color=MASKED, **FATES[fate], label=fate)
+        x, y, bars = row.frequency, names.index(row.learner), np.clip(ends, 0, None)
+        colour = DENSE if row.learner == "infonce" else MASKED
+        ax.errorbar(x, y, xerr=bars, color=colour, marker=ENDS[row.bound])
         if row.learner == "infonce":
-            ax.axvspan(row.ci_low, row.ci_high, color="0.92", lw=0, zorder=0)
-            place = (row.ci_low + row.ci_high) / 2, len(names) - 1
-            ax.text(*place, "the paper's\nlearner", ha="center", color="0.4")
+            ax.axvline(x, color=GREY, lw=0.7, zorder=0)
