@@ -2,7 +2,7 @@
 
 import html
 import math
-import textwrap
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -13,23 +13,16 @@ from rarefeat.claims.verdict import WORDS
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 
-COLOURS = {
-    "supported": "#0072B2",
-    "contradicted": "#D55E00",
-    "undecided": "#C8C8C8",
-    "too few seeds": "#E6E6E6",
-    "premise not met": "#CC79A7",
-    "diverged": "#5C2A6B",
-    "not testable": "none",
-    "not yet run": "none",
-}
-"""Colours of verdicts; all but the last differ in greyscale."""
-LISTED = ("contradicted", "undecided")
-"""Verdicts whose claims have a row each; those of others share one row."""
+COLOURS = {"supported": "#0072B2", "open": "transparent", "contradicted": "#D55E00"}
+"""Colours of claims by what is shown of them."""
+TESTED = ("supported", "contradicted", "undecided", "too few seeds")
+"""Verdicts of claims with a number."""
 FARTHEST = 100.0
 """End of the axis, in distances that are decided."""
-WIDTH, LEFT, RIGHT, LINE, DOT = 460, 10, 450, 13, 5.6
-"""Picture, ends of the axis, height of a line of text, and width of a small dot (pixels)."""
+WIDTH, LEFT, RIGHT = 460, 10, 450
+"""Picture, and ends of the axis (pixels)."""
+DOT = (RIGHT - LEFT) / 66
+"""Width of a dot (pixels): eleven are as wide as the unit of the axis, so each lies on its side."""
 
 
 def svg(width: float, height: float, items: list[str], title: str) -> str:
@@ -43,10 +36,29 @@ def svg(width: float, height: float, items: list[str], title: str) -> str:
     )
 
 
-def text(x: float, y: float, words: str, size: float = 12.5, bold: bool = False) -> str:
+def text(
+    x: float, y: float, words: str, anchor: str = "start", bold: bool = False, colour: str = ""
+) -> str:
     """Return words at a place, as SVG."""
-    weight = ' font-weight="600"' if bold else ""
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{weight}>{html.escape(words)}</text>'
+    looks = ' font-weight="600"' * bold + f' fill="{colour}"' * bool(colour)
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{looks}>{html.escape(words)}</text>'
+
+
+def claim_mark(row: Mapping, shape: str, place: str) -> str:
+    """Return the mark of a claim, as SVG: it leads to the claim's row, and has a tooltip."""
+    verdict = WORDS.get(row["verdict"], row["verdict"])
+    words = f"{row['statement']} ({row['source']}): {verdict} {interval(row, 'estimate', 2)}"
+    return (
+        f'<a href="#{anchor(row["claim_id"])}"><{shape} {place} fill="{COLOURS[row["shown"]]}">'
+        f"<title>{html.escape(words)}</title></{shape}></a>"
+    )
+
+
+def shown_claims(tables: PublishedTables) -> pd.DataFrame:
+    """Return every claim of the papers with what is shown of it."""
+    rows = published_claims(tables, load())
+    rows = rows[rows["primary"] & ~rows["check"]]
+    return rows.assign(shown=rows["verdict"].where(rows["verdict"].isin(list(COLOURS)), "open"))
 
 
 def bound_distance(row: pd.Series) -> float:
@@ -76,81 +88,38 @@ def place(distance: float) -> float:
     return (LEFT + RIGHT) / 2 + math.copysign(half * scaled / (1 + math.log10(FARTHEST)), distance)
 
 
-def mark(row: pd.Series, y: float, radius: float = 3.6) -> str:
-    """Return the dot of a claim, with a link to its row and a tooltip."""
-    verdict = WORDS.get(row["verdict"], row["verdict"])
-    words = f"{row['statement']} ({row['source']}): {verdict} {interval(row, 'estimate', 2)}"
-    return (
-        f'<a href="#{anchor(row["claim_id"])}"><circle cx="{place(row["distance"]):.1f}"'
-        f' cy="{y:.1f}" r="{radius:g}" fill="{COLOURS[row["verdict"]]}" stroke="#555">'
-        f"<title>{html.escape(words)}</title></circle></a>"
-    )
-
-
-def draw_rows(rows: pd.DataFrame, y: float) -> tuple[list[str], float]:
-    """Draw each claim's statement above its dot, the farthest outside of its range first; return
-    where it ends.
-    """
-    items = []
-    for _, row in rows.sort_values("distance").iterrows():
-        lines = textwrap.wrap(row["statement"][0].upper() + row["statement"][1:], 74)
-        if len(lines) > 2:
-            lines = [lines[0], textwrap.shorten(" ".join(lines[1:]), 72, placeholder=" ...")]
-        items += [text(0, y + 4 + LINE * i, line, 11) for i, line in enumerate(lines)]
-        y += LINE * len(lines)
-        items.append(mark(row, y - 1))
-        y += LINE
-    return items, y
-
-
-def draw_swarm(rows: pd.DataFrame, y: float) -> tuple[list[str], float]:
-    """Draw the dots of all claims in one row, side by side where they would hide each other."""
-    items, taken = [], {}
-    for _, row in rows.sort_values("distance").iterrows():
-        column = round(place(row["distance"]) / DOT)
-        taken[column] = taken.get(column, -1) + 1
-        items.append(mark(row, y + DOT * taken[column], DOT / 2))
-    return items, y + DOT * max(taken.values(), default=0) + 14
-
-
-def draw_axis(top: float, bottom: float) -> list[str]:
-    """Draw the axis, above and below, with the band in which no claim is decided."""
-    low, high = place(-1), place(1)
-    items = [
-        f'<rect x="{low:.1f}" y="{top:g}" width="{high - low:.1f}" height="{bottom - top:g}"'
-        ' fill="#888" fill-opacity="0.3" stroke="none"/>',
-        f'<path d="M{place(0):g} {top:g} V{bottom:g}" stroke="#777" stroke-dasharray="3 3"/>',
-    ]
-    for value in (-100, -10, -1, 0, 1, 10, 100):
-        x = place(value)
-        words = f"{abs(value)}" if abs(value) < FARTHEST else f"{FARTHEST:g}+"
-        end = "start" if value == -FARTHEST else "end" if value == FARTHEST else "middle"
-        items += [
-            f'<text x="{x:.1f}" y="{y:g}" font-size="11" text-anchor="{end}">{words}</text>'
-            for y in (top - 5, bottom + 13)
-        ]
-    return items
-
-
 def claims_forest(tables: PublishedTables) -> str:
-    """Draw every tested claim of the papers on one axis, contradicted ones first, as SVG."""
-    rows = published_claims(tables, load())
-    rows = rows[rows["primary"] & ~rows["check"]]
-    rows = rows[rows["verdict"].isin([*LISTED, "too few seeds", "supported"])]
+    """Draw the number of every tested claim as a dot on one axis, as SVG."""
+    rows = shown_claims(tables)
+    rows = rows[rows["verdict"].isin(TESTED)]
     distances = [bound_distance(row) for _, row in rows.iterrows()]
-    rows = rows.assign(distance=distances).dropna(subset="distance")
-    top, items = 52.0, []
-    y = top + 8
-    for verdict in (*LISTED, "too few seeds", "supported"):
-        group = rows[rows["verdict"] == verdict]
-        items.append(text(0, y + 4, f"{len(group)} {WORDS.get(verdict, verdict)}", 12, bold=True))
-        marks, y = draw_rows(group, y + 22) if verdict in LISTED else draw_swarm(group, y)
-        items += marks
-        y += 10
-    heading = [
-        text(0, 14, "How far each number is from the range that its claim allows", 13, bold=True),
-        text(LEFT, 30, "\N{LEFTWARDS ARROW} outside", 11),
-        text(RIGHT - 48, 30, "inside \N{RIGHTWARDS ARROW}", 11),
+    rows = rows.assign(distance=distances).dropna(subset="distance").sort_values("distance")
+    columns = (rows["distance"].map(place) - place(0)) / DOT
+    columns = columns.map(lambda x: math.copysign(int(abs(x)) + 0.5, x))
+    levels = columns.groupby(columns).cumcount()
+    top, low, high = 62.0, place(-1), place(1)
+    bottom = top + DOT * (levels.max() + 2)
+    title = "How far each number is from the range that its claim allows"
+    items = [
+        text(WIDTH / 2, 14, title, "middle", True),
+        f'<rect x="{low:.1f}" y="{top - 36:g}" width="{high - low:.1f}"'
+        f' height="{bottom - top + 36:g}" fill="#888" fill-opacity="0.2"/>',
+        f'<path d="M{LEFT} {bottom:g} H{RIGHT} M{place(0):g} {top:g} V{bottom:g}" stroke="#777"/>',
     ]
-    label = "Distance of every tested claim from the range that it allows, contradicted ones first"
-    return svg(WIDTH, y + 8, [*heading, *draw_axis(top, y - 8), *items], label)
+    for verdict, x in zip(COLOURS, (high + RIGHT, low + high, LEFT + low), strict=True):
+        count = (rows["shown"] == verdict).sum()
+        items.append(text(x / 2, 42, f"{count} {verdict}", "middle", True))
+    for (_, row), column, level in zip(rows.iterrows(), columns, levels, strict=True):
+        x, y = place(0) + DOT * column, bottom - DOT * (level + 0.6)
+        circle = f'cx="{x:.1f}" cy="{y:.1f}" r="{0.45 * DOT:.1f}" stroke="#777"'
+        items.append(claim_mark(row, "circle", circle))
+    for value in (-100, -10, -1, 0, 1, 10, 100):
+        words = f"{abs(value)}" + "+" * (abs(value) == FARTHEST)
+        end = {-FARTHEST: "start", FARTHEST: "end"}.get(value, "middle")
+        items.append(text(place(value), bottom + 14, words, end))
+    items += [
+        text(LEFT, bottom + 30, "\N{LEFTWARDS ARROW} outside"),
+        text(WIDTH / 2, bottom + 30, "distance in units of its uncertainty", "middle"),
+        text(RIGHT, bottom + 30, "inside \N{RIGHTWARDS ARROW}", "end"),
+    ]
+    return svg(WIDTH, bottom + 36, items, title)

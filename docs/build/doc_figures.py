@@ -3,26 +3,20 @@
 Figures of studies that published tables suffice for are in figures_from_published.py.
 """
 
-import html
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from claims_forest import COLOURS, claims_forest, svg, text
+from claims_forest import COLOURS, WIDTH, claim_mark, claims_forest, shown_claims, svg, text
 from figures_from_published import iter_figures
-from formatting import interval, records, select_rows
-from published_claims import published_claims
-from rarefeat.claims.page import anchor
-from rarefeat.claims.verdict import WORDS
+from formatting import records, select_rows
 from rarefeat.figures.labels import FREQUENCY, INTERVALS, arm_name, n_of
 from rarefeat.figures.panels import (
     ESTIMATED,
-    add_legend,
     draw_zero_line,
     panels,
     plot_lines,
@@ -70,47 +64,32 @@ def papers() -> dict[str, str]:
 
 MIN_REPLICAS = 5
 """Smallest number of replicas of a mean that is shown."""
-CLASSES = {verdict: COLOURS[verdict] for verdict in ("supported", "contradicted")} | {
-    "open": "none"
-}
-"""Colours of the squares of claims, by what is shown."""
 
 
-def score_heatmap(tables: PublishedTables) -> Figure:
-    """Draw the AUC of every pruning rule at the end of training, a panel for each bias scale."""
-    table = tables["selection_scores_at_end"]
+def score_board(tables: PublishedTables) -> Figure:
+    """Draw the AUC of every pruning rule at the end of training by bias, at one frequency."""
+    eps_min = 0.7
+    table = select_rows(tables["selection_scores_at_end"], eps_min=eps_min)
     table = table[table["n"] >= MIN_REPLICAS]
-    points = list(table["point"].unique())
-    figure, (axes,) = panels(1, len(points), 2.9, NARROW, sharey=True)
-    order = table.groupby("score")["mean"].mean().sort_values(ascending=False).index
-    for ax, point in zip(axes, points, strict=True):
-        wide = (
-            select_rows(table, point=point)
-            .pivot(index="score", columns="eps_min", values="mean")
-            .reindex(order)
-        )
-        wide.index = [arm_name(name) for name in wide.index]
-        sns.heatmap(
-            wide,
-            ax=ax,
-            # Up to 1.3, so that black is readable on the darkest.
-            vmin=0,
-            vmax=1.3,
-            cmap="Blues",
-            annot=True,
-            fmt=".2f",
-            annot_kws={"size": 7, "color": "black"},
-            linewidths=0.5,
-            cbar=False,
-        )
-        ax.set(
-            title=f"bias scale {point.removeprefix('share=')}",
-            xlabel="relative frequency",
-            ylabel="",
-        )
-        ax.tick_params(length=0)
-    figure.suptitle("How well each rule finds the neurons of the rare feature (AUC)")
-    figure.supxlabel(f"mean over {n_of(*table['n'])}; 0.5 is chance", size=7)
+    table = table.assign(
+        place=table["score"].map(arm_name),
+        series=table["point"].str.replace("share=", "bias scale "),
+    )
+    looks = STYLES[2].without_line, STYLES[1].replace(filled=False).without_line
+    styles = dict(zip(sorted(set(table["series"])), looks, strict=True))
+    means = table.pivot(index="place", columns="series", values="mean")
+    means = means.loc[means.mean(axis=1).sort_values(ascending=False).index]
+    figure, ((ax,),) = panels(1, 1, 3.4, NARROW)
+    plot_points(
+        ax, table, "auc", "place", styles, order=list(means.index), horizontal=True, dodge=0.3
+    )
+    for name, x in means.iloc[-1].items():
+        ax.text(x, len(means) - 0.6, name, color=styles[name].colour, ha="center", va="top")
+    ax.vlines(0.5, -0.6, len(means) - 0.6, color=GREY, lw=0.7, zorder=0.5)
+    ax.text(0.5, -0.6, "chance", color=GREY, ha="center", va="bottom")
+    ax.set(xlim=(0, 1.05), ylim=(len(means), -0.6), xlabel="AUC: 1 if the rule ranks them first")
+    figure.suptitle("How well each rule finds the neurons of the rare feature")
+    figure.supxlabel(f"relative frequency {eps_min:g}; {INTERVALS}, {n_of(*table['n'])}")
     return figure
 
 
@@ -223,70 +202,42 @@ def photograph_views(tables: PublishedTables) -> Figure:
     return augmentation_images(found, [f"views_{kind}" for kind in order])
 
 
-def verdict_mosaic(tables: PublishedTables) -> str:
-    """Draw every claim as a square by paper and group, as SVG.
+def verdict_bars(tables: PublishedTables) -> str:
+    """Draw the shares of each paper's claims that are supported, open and contradicted, as SVG.
 
-    It is filled if the claim is supported, crossed if it is contradicted, and empty if neither is
-    shown; the statement is a tooltip.
+    A claim is a part of the bar of its paper.
     """
-    width, side, gap, left, y = 460, 13, 3, 165, 6
-    step = side + gap
-    per_row = (width - left) // step
-    items = []
-    rows = published_claims(tables, load())
-    rows = rows[rows["primary"] & ~rows["check"]]
-    shown = rows["verdict"].where(rows["verdict"].isin(list(CLASSES)), "open")
-    rows = rows.assign(
-        shown=shown,
-        ours=rows["paper"].str.startswith("beyond "),
-        paper=rows["paper"].str.removeprefix("beyond "),
-    )
-    for i, verdict in enumerate(CLASSES):
-        items += [square(120 * i, y, side, verdict), text(120 * i + side + 5, y + 11, verdict)]
-    for paper, claims in rows.groupby("paper", sort=False):
-        counts = claims["shown"].value_counts()
-        summary = ", ".join(f"{counts[name]} {name}" for name in CLASSES if name in counts)
-        y += step + 24
-        items.append(text(0, y, papers().get(paper, paper), bold=True))
-        items.append(text(0, y + 15, f"{len(claims)} claims: {summary}", 11))
-        y += 22
-        for (ours, group), members in claims.groupby(["ours", "group"], sort=False):
-            name = f"beyond: {group}" if ours else group
-            items.append(text(0, y + 11, name, 11))
-            # A long name has a line of its own.
-            y += step * (len(name) > 27)
-            for i, row in enumerate(records(members)):
-                statement = f"{row['statement']} ({row['source']})"
-                verdict = WORDS.get(row["verdict"], row["verdict"])
-                tooltip = f"{statement}: {verdict} {interval(row, 'estimate', 2)}"
-                place = left + i % per_row * step, y + i // per_row * step
-                drawn = square(*place, side, row["shown"], tooltip)
-                items.append(f'<a href="#{anchor(row["claim_id"])}">{drawn}</a>')
-            y += step * math.ceil(len(members) / per_row) + 1
-        y -= step
-    return svg(width, y + step + 8, items, "Every claim of the papers with its verdict")
-
-
-def square(x: float, y: float, side: int, verdict: str, tooltip: str = "") -> str:
-    """Return the square of a claim, as SVG."""
-    cross = f"M{x},{y} l{side},{side} M{x},{y + side} l{side},-{side}"
-    return (
-        f'<g stroke="#777"><rect x="{x}" y="{y}" width="{side}" height="{side}"'
-        f' fill="{CLASSES[verdict]}"/>'
-        + (
-            f'<path d="{cross}" stroke="#fff" stroke-width="1.6"/>'
-            if verdict == "contradicted"
-            else ""
-        )
-        + f"<title>{html.escape(tooltip)}</title></g>"
-    )
+    rows = shown_claims(tables)
+    rows = rows.assign(paper=rows["paper"].str.removeprefix("beyond "))
+    shares = rows["shown"].eq("supported").groupby(rows["paper"]).mean()
+    items, y = [], 0
+    for left, (verdict, colour) in zip((1, 180, 320), COLOURS.items(), strict=True):
+        look = f'width="12" height="12" stroke="#777" fill="{colour}"'
+        count = (rows["shown"] == verdict).sum()
+        items += [f'<rect x="{left}" y="4" {look}/>', text(left + 17, 15, f"{count} {verdict}")]
+    for paper in shares.sort_values(ascending=False).index:
+        claims, x, y = rows[rows["paper"] == paper], 0.0, y + 46
+        name, step = papers().get(paper, paper), WIDTH / len(claims)
+        items += [text(0, y - 6, name), text(WIDTH, y - 6, f"{len(claims)} claims", "end")]
+        for verdict, colour in (("supported", "#fff"), ("open", ""), ("contradicted", "#fff")):
+            members = records(claims[claims["shown"] == verdict])
+            for i, row in enumerate(members):
+                cell = f'x="{x + step * i:.2f}" y="{y}" width="{step:.2f}" height="20"'
+                items.append(claim_mark(row, "rect", cell))
+            if members:
+                middle = x + step * len(members) / 2
+                items.append(text(middle, y + 15, f"{len(members)}", "middle", True, colour))
+            x += step * len(members)
+        look = f'width="{WIDTH}" height="20" stroke="#777" fill="none"'
+        items.append(f'<rect x="0" y="{y}" {look}/>')
+    return svg(WIDTH, y + 22, items, "Claims of each paper by verdict")
 
 
 DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure | str]]] = {
     "algorithm_1.png": (("algorithm_1",), algorithm_1),
-    "selection_auc.png": (("selection_scores_at_end",), score_heatmap),
+    "selection_auc.png": (("selection_scores_at_end",), score_board),
     "table_2_beside.png": (("cifar10_confirm_gains",), table_2),
-    "verdicts.svg": ((), verdict_mosaic),
+    "verdicts.svg": ((), verdict_bars),
     "claims_forest.svg": ((), claims_forest),
     "gate.png": (("gate",), lambda tables: gate({"gate": tables["gate"]})),
     "selection_law_errors.png": (

@@ -32,6 +32,7 @@ from published_tables import table_reductions
 from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html, format_effect
 from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
+from rarefeat.figures.labels import arm_name
 from rarefeat.studies.long_tail.doc_tables import TABLE_2
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import write_file
@@ -111,6 +112,7 @@ def template_environment(
         number,
         interval,
         anchor,
+        arm_name,
         seeds_of,
         compare_masks,
         count_masks,

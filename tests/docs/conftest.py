@@ -5,7 +5,6 @@ import functools
 import pytest
 
 import claims_forest
-import doc_figures
 import pages
 from published_claims import published_claims
 from rarefeat.workflow.files.published import PublishedTables
@@ -16,6 +15,6 @@ from rarefeat.workflow.project import load
 def judged_once():
     judged = functools.cache(lambda: published_claims(PublishedTables(), load()))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (claims_forest, doc_figures, pages):
+        for module in (claims_forest, pages):
             patch.setattr(module, "published_claims", lambda tables, project: judged().copy())
         yield

@@ -12,7 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import rarefeat
-from doc_figures import verdict_mosaic
+from doc_figures import verdict_bars
 from pages import pages, single_row, template_environment
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.files.published import FOLDER, PublishedTables, git
@@ -91,7 +91,7 @@ def test_every_page_of_docs_is_reached_from_the_index():
 
 
 def test_pages_are_up_to_date_with_published_tables():
-    drawing = verdict_mosaic(PublishedTables(ROOT / FOLDER))
+    drawing = verdict_bars(PublishedTables(ROOT / FOLDER))
     assert drawing == (ROOT / "docs/figures/verdicts.svg").read_text(encoding="utf-8")
     for path, text in pages(ROOT).items():
         assert path.read_text(encoding="utf-8") == text, f"run `make docs` to renew {path}"
