@@ -126,6 +126,7 @@ def exponents(ratios=(1.0, 0.9, 0.8), shift=0.1) -> pd.DataFrame:
                 rows.append(
                     {"quantity": quantity, "ratio": ratio, "d1_power": power, "d_low": 9,
                      "log_power": log_power, "exponent": exponent, "ci_low": exponent - 0.05,
-                     "ci_high": exponent + 0.05, "bound": bound, "bound_side": side, "n": 5}
+                     "ci_high": exponent + 0.05, "bound": bound, "bound_side": side, "n": 5,
+                     "consistent": shift > 0}
                 )  # fmt: skip
     return pd.DataFrame(rows)

@@ -91,24 +91,25 @@ def place(distance: float) -> float:
 def claims_forest(tables: PublishedTables) -> str:
     """Draw the number of every tested claim as a dot on one axis, as SVG."""
     rows = shown_claims(tables)
-    rows = rows[rows["verdict"].isin(TESTED)]
+    total, rows = len(rows), rows[rows["verdict"].isin(TESTED)]
     distances = [bound_distance(row) for _, row in rows.iterrows()]
     rows = rows.assign(distance=distances).dropna(subset="distance").sort_values("distance")
     columns = (rows["distance"].map(place) - place(0)) / DOT
     columns = columns.map(lambda x: math.copysign(int(abs(x)) + 0.5, x))
     levels = columns.groupby(columns).cumcount()
-    top, low, high = 62.0, place(-1), place(1)
+    top, low, high = 78.0, place(-1), place(1)
     bottom = top + DOT * (levels.max() + 2)
     title = "How far each number is from the range that its claim allows"
     items = [
         text(WIDTH / 2, 14, title, "middle", True),
+        text(WIDTH / 2, 30, f"the {len(rows)} tested of all {total} claims", "middle"),
         f'<rect x="{low:.1f}" y="{top - 36:g}" width="{high - low:.1f}"'
         f' height="{bottom - top + 36:g}" fill="#888" fill-opacity="0.2"/>',
         f'<path d="M{LEFT} {bottom:g} H{RIGHT} M{place(0):g} {top:g} V{bottom:g}" stroke="#777"/>',
     ]
     for verdict, x in zip(COLOURS, (high + RIGHT, low + high, LEFT + low), strict=True):
         count = (rows["shown"] == verdict).sum()
-        items.append(text(x / 2, 42, f"{count} {verdict}", "middle", True))
+        items.append(text(x / 2, 58, f"{count} {verdict}", "middle", True))
     for (_, row), column, level in zip(rows.iterrows(), columns, levels, strict=True):
         x, y = place(0) + DOT * column, bottom - DOT * (level + 0.6)
         circle = f'cx="{x:.1f}" cy="{y:.1f}" r="{0.45 * DOT:.1f}" stroke="#777"'

@@ -84,12 +84,15 @@ def score_board(tables: PublishedTables) -> Figure:
         ax, table, "auc", "place", styles, order=list(means.index), horizontal=True, dodge=0.3
     )
     for name, x in means.iloc[-1].items():
-        ax.text(x, len(means) - 0.6, name, color=styles[name].colour, ha="center", va="top")
+        label = f"{name},\n{n_of(*table['n'][table['series'] == name])}"
+        ax.text(x, len(means) - 0.6, label, color=styles[name].colour, ha="center", va="top")
     ax.vlines(0.5, -0.6, len(means) - 0.6, color=GREY, lw=0.7, zorder=0.5)
     ax.text(0.5, -0.6, "chance", color=GREY, ha="center", va="bottom")
-    ax.set(xlim=(0, 1.05), ylim=(len(means), -0.6), xlabel="AUC: 1 if the rule ranks them first")
+    ax.set(
+        xlim=(0, 1.05), ylim=(len(means) + 0.7, -0.6), xlabel="AUC: 1 if the rule ranks them first"
+    )
     figure.suptitle("How well each rule finds the neurons of the rare feature")
-    figure.supxlabel(f"relative frequency {eps_min:g}; {INTERVALS}, {n_of(*table['n'])}")
+    figure.supxlabel(f"relative frequency {eps_min:g}; {INTERVALS}")
     return figure
 
 
@@ -121,7 +124,7 @@ def algorithm_1(tables: PublishedTables) -> Figure:
         plot_points(ax, rows, "share", "place", styles, order=order, horizontal=True, dodge=0)
         ax.set(title=f"frequency {eps_min:g}", xlim=(-0.05, 1.05))
         ax.xaxis.set_major_formatter(PercentFormatter(1))
-        ax.set_xticks([0, 0.5, 1])
+        ax.set_xticks([0, 1])
     figure.suptitle("Runs that learn the rare feature, with neurons masked and without")
     figure.supxlabel(f"exact 95 % intervals, {n_of(*table['n'])}", size=7)
     return figure

@@ -197,7 +197,7 @@ KEY_WORDS = {
 PARAMETER_WORDS = {
     "share": "bias scale",
     "lambda": r"weight decay $\lambda$",
-    "decay": r"$\lambda$ over growth",
+    "decay": "decay over growth rate",
     "C": "active features $C$",
     "L": "tokens $L$",
     "K": "negatives $K$",

@@ -208,7 +208,13 @@ def plot_effects(
     plot_points(
         ax, table, "estimate", "place", styles, order=list(ends.index), horizontal=True, dodge=0.3
     )
-    label_first(ax, ends.iloc[0], styles)
+    first, last = (ends.iloc[row].dropna().sort_values() for row in (0, -1))
+    label_first(ax, first, styles)
+    if list(first.index) != list(last.index) == list(first.index[::-1]):
+        # Names above alone would be read as headings, down to rows where the order turns round.
+        ax.set_ylim(len(ends) + 0.3, -0.5)
+        for name, x in last.items():
+            ax.text(x, len(ends) - 0.4, name, color=styles[name].colour, ha="center", va="top")
 
 
 def label_first(

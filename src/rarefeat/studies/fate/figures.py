@@ -17,14 +17,12 @@ PAIRS = 8192
 DOSES = 0.04, 8
 """Range of pushes of the figure, in units of the threshold; its lower end stands for none."""
 PUSHED = {
-    "fresh": ("fresh pairs,\nno push", STYLES[0].replace(filled=False), DOSES[0], 0.41, "left"),
+    "fresh": ("fresh pairs,\nno push", STYLES[0], DOSES[0], 0.41, "left"),
     "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 1.0, 0.97, "right"),
     "feature": ("fresh pairs,\na push for each feature", STYLES[1], 1.6, 0.6, "left"),
     "": ("reused pairs,\ntheir own push", STYLES[2], 0.38, 0.58, "right"),
 }
 """What pushes: name, style, and where the name stands beside its marks."""
-REUSED = "fresh", "reused", "reuse", "rarest"
-"""Studies of pairs as drawn on the axis of the push."""
 EARLY = 500
 """Step after which learning is late."""
 EARLY_AND_LATE = STYLES[4].replace(filled=False), STYLES[0]
@@ -89,11 +87,12 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     points = add_shares(tables["fate_points"].fillna({"push": ""}))
     # Fresh pairs without a push stand at the left end of the axis, which is logarithmic.
     points.loc[points["study"] == "fresh", "push"] = "fresh"
-    drawn = (points["push"] != "") | points["study"].isin(REUSED)
+    drawn = (points["push"] != "") | points["study"].isin(["fresh", "reused", "reuse", "rarest"])
     points = points[drawn & points["push"].isin(list(PUSHED))]
     own = points["push_size"].where(points["N"] == 0, points["kick_size"])
     dose = (own / points["threshold"]).where(points["push"] != "fresh", DOSES[0])
-    points = points.assign(dose=dose)[dose.between(*DOSES)]
+    beside = points["push"].map({"neuron": 0.94, "feature": 1.06}).fillna(1)
+    points = points.assign(dose=dose * beside)[dose.between(*DOSES)]
     figure, ((ax,),) = panels(height=3, width=NARROW)
     doses = np.geomspace(*DOSES, 200)
     for row in points[["neurons", "features"]].head(1).itertuples():
@@ -105,12 +104,12 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
         text = f"the theorem, for {row.features} to\n{row.neurons} independent pushes"
         ax.text(1.2 * doses[np.searchsorted(shares[1], 0.1)], 0.04, text, color="0.35")
     for kind, (label, style, x, y, side) in PUSHED.items():
-        rows = points[points["push"] == kind]
-        bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
-        ax.errorbar(
-            rows["dose"], rows["mean"], bars.to_numpy(), elinewidth=0.8, clip_on=False,
-            **style.without_line.line,
-        )  # fmt: skip
+        for usual, rows in points[points["push"] == kind].groupby(points["lambda"] == LATE):
+            bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
+            ax.errorbar(
+                rows["dose"], rows["mean"], bars.to_numpy(), elinewidth=0.8, clip_on=False,
+                **style.replace(filled=usual).without_line.line,
+            )  # fmt: skip
         ax.text(x, y, label, color=style.colour, ha=side, va="center")
     ax.set(
         xscale="log",
@@ -123,7 +122,8 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Runs that learn the rare feature, by the push on a neuron")
-    figure.supxlabel(f"exact 95 % intervals, {n_of(*points['n'])}")
+    note = f"exact 95 % intervals, {n_of(*points['n'])}; open: a decay other than {LATE:g}"
+    figure.supxlabel(f"{note};\nmarks of equal pushes stand side by side", size=7)
     return figure
 
 

@@ -38,13 +38,10 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
         looks, where = LOOKS, rf"imbalance $\rho$ = {ratios[0]:g}, "
         rows = rows.assign(series=rows["metric"].map(THIRDS)).dropna(subset="series")
     else:
-        names = {rho: f"{rho:g}" for rho in ratios} | {
-            ratios[0]: rf"imbalance $\rho$ = {ratios[0]:g}"
-        }
-        looks, where = (
-            dict(zip(names.values(), sequential_styles(ratios).values(), strict=True)),
-            "",
-        )
+        names = {rho: f"{rho:g}" for rho in ratios}
+        names[ratios[0]] = rf"imbalance $\rho$ = {ratios[0]:g}"
+        looks = dict(zip(names.values(), sequential_styles(ratios).values(), strict=True))
+        where = ""
         rows = rows[rows["metric"] == "accuracy"]
         rows = rows.assign(series=rows["rho"].map(names))
     rows = rows.assign(

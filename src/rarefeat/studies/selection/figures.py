@@ -6,22 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import (
-    INTERVALS,
-    PARAMETER_WORDS,
-    arm_name,
-    display_name,
-    n_of,
-    seeds_of,
-)
-from rarefeat.figures.panels import (
-    add_legend,
-    draw_zero_line,
-    label_first,
-    panels,
-    plot_effects,
-    plot_points,
-)
+from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, arm_name, n_of, seeds_of
+from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_effects, plot_points
 from rarefeat.figures.style import (
     FREQUENT,
     GREY,
@@ -32,6 +18,7 @@ from rarefeat.figures.style import (
     SeriesStyle,
     sequential_styles,
 )
+from rarefeat.model.arms import display_name
 from rarefeat.studies.selection.config import Selection
 from rarefeat.studies.selection.critical_frequency import AMONG, BELOW
 from rarefeat.studies.selection.doc_tables import digits_changes, masks, share_of
@@ -51,7 +38,13 @@ HELP_NAMES = {
 }
 MEASURED_LABEL = r"measured critical $\varepsilon_{\min}$"
 PREDICTED_LABEL = r"predicted critical $\varepsilon_{\min}$"
-THIRDS = {"lower": STYLES[4].replace(marker="<", filled=False), "upper": STYLES[0]}
+THIRDS = {
+    "lower third": STYLES[4].replace(marker="<", filled=False),
+    "lower": SeriesStyle("0.65", "<", filled=False),
+    "upper third": STYLES[0].replace(marker=">"),
+    "upper": SeriesStyle("0.65", ">"),
+}
+"""Looks of thirds of settings: grey where the intervals of the two overlap."""
 
 
 def name_of(arm: str) -> str:
@@ -114,11 +107,10 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
         x, marker = (0.0, "<") if side == BELOW else (1.02, ">")
         colour = styles[point].colour
         ax.plot([x] * len(rows), rows["place"], ls="none", marker=marker, color=colour)
-    for point, x in means.loc[means.index == name_of("dense")].iloc[0].items():
-        ax.axvline(x, color=styles[point].colour, lw=0.7, ls=":", zorder=0.5)
-    names = {point: f"bias scale {share_of(point)}" for point in styles}
-    looks = {names[point]: style for point, style in styles.items()}
-    label_first(ax, means.iloc[0].rename(names), looks, close=True)
+    for point, x in means.loc[name_of("dense")].items():
+        colour, name = styles[point].colour, f"bias scale {share_of(point)}"
+        ax.axvline(x, color=colour, lw=0.7, ls=":", zorder=0.5)
+        ax.text(x, -0.5, name, color=colour, ha="center", va="bottom")
     ax.set(xlim=(-0.03, 1.05), xlabel="relative frequency")
     figure.suptitle("Frequency from which on half of the runs learn the rare feature")
     figure.supxlabel(f"95 % intervals, {n_of(*table['n'])}; dotted: as trained")
@@ -155,17 +147,22 @@ def law_errors_by_third(table: pd.DataFrame) -> Figure:
     """Draw the signed errors of the published `selection_law_errors`, by third of each setting."""
     every = table[table["parameter"] == "all"].iloc[0]
     rows = table.rename(columns={"bias": "mean", "bias_low": "ci_low", "bias_high": "ci_high"})
-    rows = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS), series=rows["third"])
     rows = rows[rows["third"].isin(list(THIRDS))]
+    pairs = rows.groupby("parameter")
+    overlap = pairs["ci_low"].transform("max") < pairs["ci_high"].transform("min")
+    series = rows["third"].where(overlap, rows["third"] + " third")
+    rows = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS), series=series)
+    order = rows.groupby("place")["mean"].agg(np.ptp).sort_values(ascending=False).index
     figure, ((ax,),) = panels(height=1.1 + 0.24 * rows["place"].nunique(), width=NARROW)
     ax.axvspan(every["bias_low"], every["bias_high"], color="0.92", lw=0, zorder=0)
-    plot_effects(ax, rows, THIRDS)
+    plot_effects(ax, rows, THIRDS, list(order))
     draw_zero_line(ax, vertical=True)
     ax.set(xlabel=f"predicted minus measured (band: all {every['regimes']} settings)", ylabel="")
     ax.locator_params(axis="x", nbins=5)
     figure.suptitle("Error of the predicted critical frequency where a hyper-parameter\n"
                     "is in its lower and in its upper third")  # fmt: skip
-    figure.supxlabel(f"{INTERVALS} over settings that were not fitted on", size=7)
+    note = f"{INTERVALS}, {n_of(*rows['regimes']).replace('seed', 'new setting')}"
+    figure.supxlabel(f"{note}; grey: the two intervals overlap", size=7)
     return figure
 
 
@@ -180,6 +177,7 @@ def selection_digits(tables: Tables) -> Figure:
     # The change by a mask that ruins the training is a hundred times that of others: a number.
     ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
     rhos = sorted(rows["rho"].unique())
+    order = list(means.unstack("group").groupby("rule")["tail"].mean().sort_values().index[::-1])
     figure, axes = panels(len(rhos), 1, 0.6 + 1.5 * len(rhos), NARROW, sharex=True)
     styles = {"tail": SeriesStyle(RARE, "s"), "head": SeriesStyle(FREQUENT, "D", filled=False)}
     styles = {group: style.without_line for group, style in styles.items()}
@@ -188,16 +186,14 @@ def selection_digits(tables: Tables) -> Figure:
     for ax, rho in zip(axes[:, 0], rhos, strict=True):
         far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
         near = rows[(rows["rho"] == rho) & ~rows["rule"].isin(far.index)]
-        of_rules = means[rho].unstack().sort_values("tail", ascending=False)
-        order = list(of_rules.index)
         plot_points(
             ax, near, "value", "rule", styles, series_column="group", order=order,
             horizontal=True, dodge=0.3,
         )  # fmt: skip
         for group, (name, side) in sides.items():
-            x, colour = of_rules[group].iloc[0], styles[group].colour
+            x, colour = means[rho, order[0], group], styles[group].colour
             ax.text(x, -0.45, name, color=colour, ha=side, va="bottom")
-        draw_zero_line(ax, vertical=True)
+        ax.vlines(0, -0.45, len(order) - 0.5, color=GREY, lw=0.7, zorder=0.5)
         ax.locator_params(axis="x", nbins=5)
         options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
         for rule, change in far.iterrows():

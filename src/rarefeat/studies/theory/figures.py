@@ -99,11 +99,10 @@ def half_and_double(tables: Tables) -> Figure:
         ax.axvspan(study.ci_low, study.ci_high, color="0.92", lw=0, zorder=0)
         ax.axvline(study.mean, color=GREY, lw=0.7, zorder=0.5)
     plot_effects(ax, varied, dict(zip(names.values(), FACTOR_STYLES, strict=False)))
-    ax.set(xlim=(-0.04, 1.04), xlabel="runs that learn it (band: as it is)", ylabel="")
+    ax.set(xlim=(-0.04, 1.04), xlabel="runs that learn it (band: nothing changed)", ylabel="")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Who learns the rare feature at half and at double of each setting")
-    seeds = f"{seeds_of(varied)}, {n_of(*base['n'])} as it is"
-    figure.supxlabel(f"exact 95 % intervals, {seeds}")
+    figure.supxlabel(f"exact 95 % intervals, {seeds_of(varied)} (band: {n_of(*base['n'])})")
     return figure
 
 

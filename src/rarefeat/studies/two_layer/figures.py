@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from rarefeat.figures.labels import INTERVALS, STEP, display_name, seeds_of
+from rarefeat.figures.labels import ARM_WORDS, INTERVALS, STEP, display_name, seeds_of
 from rarefeat.figures.panels import (
     ESTIMATED,
     finish_figure,
@@ -41,16 +41,10 @@ OF_ARM = {
     "two_step": STYLES[2],
     "two_step-weighted": STYLES[5],
 }
-NAMES = {
-    "network": "network",
+NAMES = ARM_WORDS | {
     "network-printed": "network, printed steps",
-    "network-weighted": "network, class weights",
     "network-no_structure": "network, no structure",
-    "ntk": "tangent kernel",
     "random_features": "random features",
-    "one_step": "one step",
-    "two_step": "two steps",
-    "two_step-weighted": "two steps, class weights",
 }
 OVER_STEPS = ("network", "network-printed", "network-weighted", "ntk", "random_features")
 SHARE = (0.0, 1.0)
