@@ -29,9 +29,19 @@ runs = rarefeat.sweep(
 )
 
 # %%
-# The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals:
+# The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals. A
+# plot has matplotlib's axes, whose ticks and names of lines are yours to change:
 ax = runs.plot("max_alignment", paired=True)
-ax.set_title("What masking half of the neurons changes", size=9)
+ax.figure.set_size_inches(4.3, 2.6)
+ax.set_title("What masking half of the neurons changes for the rare feature", size=8)
+ax.set_xticks([0.3, 0.5, 0.7])
+names = {
+    "■ agreeing": ("■ the rule: agreeing neurons", (0.59, -0.75)),
+    "◆ random neurons": ("◆ as many at random", (0.61, 0.05)),
+}
+for text in ax.texts:
+    name, place = names[text.get_text()]
+    text.set(text=name, position=place, transform=ax.transData, ha="right")
 
 # %%
 # The same in numbers:

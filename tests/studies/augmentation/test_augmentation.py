@@ -281,12 +281,12 @@ def test_studies_of_every_kind_are_measured(small):
 
 
 def test_every_figure_is_drawn_from_a_subset_of_studies(small):
-    _, tables = small
+    project, tables = small
     for draw, name in (
         (figures.augmentation_dial, "augmentation"),
         (figures.augmentation_representations, "augmentation_neurons"),
     ):
-        assert draw({name: tables[name]}).axes
+        assert call(draw, {name: tables[name]}, project.figure_job(draw.__name__)).axes
 
 
 def test_claims_of_a_subset_of_studies_are_measured(small):

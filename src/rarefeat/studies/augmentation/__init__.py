@@ -170,20 +170,18 @@ AUGMENTATION_IMAGES_EMBEDDING = TableColumns(
 OF_SAMPLES = AUGMENTATION, AUGMENTATION_NEURONS
 OF_IMAGES = AUGMENTATION_IMAGES, AUGMENTATION_IMAGES_UNITS, AUGMENTATION_IMAGES_EMBEDDING
 FIGURES = {
-    "augmentation_dial": Figure(
+    "augmentation_dial": (
         ("augmentation",),
         "The end of training from pairs that share nothing but the features, above, to identical"
         " views, below: the share of the features with a neuron of their own, with a bias and"
         " without. See whether the order of the rows is that of the quantity, and what the bias"
         " alone does.",
     ),
-    "augmentation_representations": Figure(
+    "augmentation_representations": (
         ("augmentation_neurons",),
         "How often neurons fire after training on identical views, without a bias and with one,"
         " beside the same neurons trained on labels. See whether neurons are sparse.",
     ),
-}
-IMAGE_FIGURES = {
     "augmentation_images": (
         ("augmentation_images",),
         "Images under several kinds of views: how often a linear probe of the features is right,"
@@ -285,10 +283,10 @@ def build_outputs(section: Augmentation) -> StudyOutputs:
         for kind in kinds:
             sources = [f"{name}.{kind.name}" for name in studies]
             tables[kind.name] = joined_table(schema(kind), sources)
-    figures = FIGURES | {
-        name: Figure(read, see, sections={"kinds": list(views)})
-        for name, (read, see) in IMAGE_FIGURES.items()
-    }
+    found = {name: study.data.views for name, study in section.studies.items()}
+    pairs = {name: [views.mask, views.rho] for name, views in found.items()}
+    settings = {"kinds": list(views), "pairs": pairs}
+    figures = {name: Figure(read, see, sections=settings) for name, (read, see) in FIGURES.items()}
     page = Page(TITLE, ("augmentation_images",), tuple(figures), QUESTION)
     return StudyOutputs(tables, figures, {"augmentation": page})
 

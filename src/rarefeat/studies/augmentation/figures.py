@@ -28,11 +28,6 @@ from rarefeat.studies.augmentation import augmentation
 Tables = Mapping[str, pd.DataFrame]
 WITHOUT_BIAS = "_without_bias"
 OF_BIAS = {"with a bias": STYLES[0], "without a bias": STYLES[4].replace(filled=False)}
-NAMES = {
-    "random_mask": "random mask",
-    "independent_noise": "noise of its own",
-    "identical": "identical views",
-}
 DIAL = (
     "random_mask", "mask=0.25", "mask=0.1", "independent_noise", "rho=0.5", "rho=0.9", "identical",
 )  # fmt: skip
@@ -41,39 +36,29 @@ BINS = np.linspace(0, 1, 21)
 MIDDLES = (BINS[1:] + BINS[:-1]) / 2
 
 
-def pair_name(name: str) -> str:
-    """Return the name of a kind of pair in words; `mask=0.25` and `rho=0.5` have their share."""
-    kind = name.removesuffix(WITHOUT_BIAS)
-    symbol, _, value = kind.partition("=")
-    if symbol == "mask" and value:
-        words = f"random mask of {float(value):.0%}"
-    elif symbol == "rho" and value:
-        words = f"shared noise, {float(value):.0%}"
-    else:
-        words = NAMES.get(kind, kind.replace("_", " "))
-    return words + ", no bias" * (name != kind)
+def pair_name(mask: float, rho: float) -> str:
+    """Return the name of a kind of pair in words, by the shares of its mask and shared noise."""
+    if mask:
+        return f"random mask of {mask:.0%}"
+    return {0.0: "noise of its own", 1.0: "identical views"}.get(rho, f"shared noise, {rho:.0%}")
 
 
-def names_in_table(names: tuple[str, ...], table: pd.DataFrame) -> list[str]:
-    """Return the names of the studies that a table has."""
-    return [name for name in names if name in set(table["study"])]
-
-
-def augmentation_dial(tables: Tables) -> Figure:
+def augmentation_dial(tables: Tables, pairs: dict[str, list[float]]) -> Figure:
     """Plot features with a neuron of their own, by kind of pair, with a bias and without."""
     (table,) = tables.values()
     rows = augmentation(table) if "seed" in table else table
     rows = rows[rows["metric"] == "covered_features"]
-    biased = names_in_table(DIAL, rows)
-    kinds = rows["study"].str.removesuffix(WITHOUT_BIAS)
-    rows = rows.assign(
-        place=kinds.map(pair_name),
-        series=(kinds == rows["study"]).map({True: "with a bias", False: "without a bias"}),
-    )[kinds.isin(biased)]
-    order = [pair_name(name) for name in biased]
+    names = {name: pair_name(*pairs[name]) for name in DIAL if name in set(rows["study"])}
+    order, kinds = list(names.values()), rows["study"].str.removesuffix(WITHOUT_BIAS)
+    series = (kinds == rows["study"]).map({True: "with a bias", False: "without a bias"})
+    rows = rows.assign(place=kinds.map(names), series=series).dropna(subset="place")
     figure, ((ax,),) = panels(height=1.1 + 0.22 * max(len(order), 2), width=NARROW)
     plot_points(ax, rows, "value", "place", OF_BIAS, order=order, horizontal=True, dodge=0)
-    label_first(ax, rows[rows["place"] == order[0]].set_index("series")["mean"], OF_BIAS)
+    first = rows[rows["place"] == order[0]].set_index("series")["mean"]
+    label_first(ax, first, OF_BIAS)
+    # A mark on the left stands below the other heading.
+    for row in rows[(rows["series"] == "with a bias") & (rows["mean"] < first.mean())].itertuples():
+        ax.text(row.mean + 0.03, order.index(row.place), row.series, va="center")
     ax.set(xlim=(-0.04, 1.04), xlabel="features with a neuron of their own")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Features after training, by kind of positive pair")
@@ -100,10 +85,11 @@ def augmentation_representations(tables: Tables) -> Figure:
     (neurons,) = tables.values()
     trained = neurons[neurons["encoder"] == "trained"]
     labelled = neurons[neurons["encoder"] == "supervised"]
-    wanted = "identical" + WITHOUT_BIAS, "identical"
+    wanted = {"identical_without_bias": "identical views,\nno bias", "identical": "identical views"}
     drawn = [
-        (pair_name(name).replace(", ", ",\n"), trained[trained["study"] == name])
-        for name in names_in_table(wanted, neurons)
+        (title, trained[trained["study"] == name])
+        for name, title in wanted.items()
+        if name in set(neurons["study"])
     ]
     drawn += [("trained on labels", rows) for _, rows in labelled.groupby("study", sort=False)]
     figure, axes = panels(1, len(drawn), 2.2, NARROW, sharey=True)

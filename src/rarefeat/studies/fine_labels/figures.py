@@ -23,27 +23,25 @@ from rarefeat.studies.fine_labels import RIDGE, FineLabels, doc_tables
 from rarefeat.studies.fine_labels.tables import BASELINE
 
 Tables = Mapping[str, pd.DataFrame]
-ERROR = (0.0, 1.0)
-"""Range of an error."""
 LABEL_STYLES = {
     "coarse labels": SeriesStyle("black", "o"),
     "fine labels": STYLES[4].replace(marker="s", filled=False),
 }
 PRINTED = "the paper, other images"
+TASKS = {"loops": "digits: closed loops?", "parity": "digits: even or odd?"}
+AGREEMENT = {"as printed": "same sign as the paper", "not compared": "the paper's sign is open"}
+OTHER = "another sign, or none shown"
 SUBCLASSES = "subclasses of a superclass, $k$"
 
 
 def plot_errors(ax: Axes, rows: pd.DataFrame, value: str, styles: dict[str, SeriesStyle]) -> None:
-    """Plot errors on hard samples against k, each line with its name at its end."""
-    plot_lines(ax, rows, "k", value, styles, bounds=ERROR)
+    """Plot errors on hard samples against k."""
+    plot_lines(ax, rows, "k", value, styles, bounds=(0, 1))
     k = sorted(set(rows["k"]))
     ax.set(xscale="log", xlabel=SUBCLASSES, ylim=(-0.03, 1.03), ylabel="error on hard samples")
     ax.set_xticks(k, k)
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    value = value if value in rows else "mean"
-    last = rows[rows["k"] == max(k)].groupby("series")[value].mean()
-    label_ends(ax, {name: (last[name], look.colour) for name, look in styles.items()}, least=0.1)
 
 
 def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
@@ -51,8 +49,11 @@ def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     (table,) = tables.values()
     rows = table if set(table["labels"]) <= {"coarse", "fine"} else doc_tables.errors(table)
     rows = rows[(rows["s_dag"] == fine_labels.hierarchy.s_dag) & (rows["metric"] == "hard_error")]
+    rows = rows.assign(series=rows["labels"] + " labels")
     figure, ((ax,),) = panels(height=2.4, width=NARROW)
-    plot_errors(ax, rows.assign(series=rows["labels"] + " labels"), "error", LABEL_STYLES)
+    plot_errors(ax, rows, "error", LABEL_STYLES)
+    last = rows[rows["k"] == rows["k"].max()].set_index("series")["mean"]
+    label_ends(ax, {name: (last[name], look.colour) for name, look in LABEL_STYLES.items()})
     figure.suptitle("Error on hard samples of networks trained with coarse and with fine labels")
     figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}")
     return figure
@@ -64,22 +65,27 @@ def crossing(tables: Tables, fine_labels: FineLabels) -> Figure:
     rows = doc_tables.crossing_rows(*found) if len(found) > 1 else found[0]
     arms = [arm for arms in fine_labels.crossing.arms.values() for arm in arms]
     strongest = max((arm.bias for arm in arms), default=0)
+    biased, with_bias = f"dense-bias={strongest:g}", f"two views, bias {strongest:g}"
+    coarse = SeriesStyle("black", "o", (0, (4, 1.5)), False)
+    fine = LABEL_STYLES["fine labels"].replace(dash=(0, (1, 1)))
+    # The name of a line, its look, and where the name stands in the panel.
     shown = {
-        ("views", "dense"): ("two views, no bias", SeriesStyle(RARE, "D")),
-        ("labels", "coarse"): ("coarse labels", SeriesStyle("0.4", "o", (0, (4, 1.5)), False)),
-        ("labels", "fine"): ("fine labels", SeriesStyle("0.4", "s", (0, (1, 1)), False)),
-        ("views", f"dense-bias={strongest:g}"): (
-            f"two views, bias {strongest:g}", SeriesStyle(MASKED, "^"),
-        ),
-    }  # fmt: skip
+        ("views", "dense"): ("two views, no bias", SeriesStyle(RARE, "D"), 0.45, 0.92),
+        ("labels", "coarse"): ("coarse labels", coarse, 0.33, 0.74),
+        ("labels", "fine"): ("fine labels", fine, 0.52, 0.58),
+        ("views", biased): (with_bias, SeriesStyle(MASKED, "^"), 0.2, 0.41),
+    }
     names = [shown.get(pair, ("",))[0] for pair in zip(rows["pair"], rows["arm"], strict=True)]
     rows = rows.assign(series=names)
     rows = rows[(rows["quantity"] == "hard") & (rows["series"] != "")]
     figure, ((ax,),) = panels(height=2.6, width=NARROW)
-    plot_errors(ax, rows, "value", dict(shown.values()))
+    plot_errors(ax, rows, "value", {name: look for name, look, *_ in shown.values()})
+    for name, look, *place in shown.values():
+        seeds = seeds_of(rows[rows["series"] == name]).removesuffix(" seeds")
+        ax.text(*place, f"{name}, {seeds}", color=look.colour, transform=ax.transAxes)
+    ax.set_ylim(top=1.14)
     figure.suptitle("Error on hard samples: trained on two views of a sample, or on labels")
-    seeds = seeds_of(*(line for _, line in rows.groupby("series")))
-    figure.supxlabel(f"{INTERVALS}, {seeds}; penalty of the head {RIDGE:g}")
+    figure.supxlabel(f"{INTERVALS} over $n$ seeds; penalty of the head {RIDGE:g}")
     return figure
 
 
@@ -87,31 +93,35 @@ def granularity(tables: Tables) -> Figure:
     """Draw the error minus the baseline's by labels: of each coarse task here, and as printed."""
     (table,) = tables.values()
     table = table if "printed" in table else doc_tables.granularity(table)
-    rows = table[
-        (table["readout"] == "finetuned")
-        & (table["epoch"] == table["epoch"].max())
-        & (table["labels"] != BASELINE)
-    ]
+    rows = table[(table["readout"] == "finetuned") & (table["epoch"] == table["epoch"].max())]
+    classes = rows.loc[rows["labels"] == BASELINE, "classes"].max()
+    rows = rows[rows["labels"] != BASELINE]
     parts = rows["labels"].str.partition("-")
     rows = rows.assign(
         place=(parts[2] + " " + parts[0].map(doc_tables.KINDS)).str.strip(),
-        series=rows["superclass"],
+        series=rows["superclass"].replace(TASKS),
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
-    order = list(rows.groupby("place")["mean"].mean().sort_values(ascending=False).index)
-    printed = rows.drop_duplicates("place").assign(
-        series=PRINTED, **dict.fromkeys(ESTIMATED, rows["printed"])
-    )
+    means = rows.groupby("place")["mean"].mean().sort_values()
+    agreed = rows.groupby("place")["direction"].agg(lambda found: "".join(set(found)))
+    heads = agreed.map(AGREEMENT).fillna(OTHER)
+    order = [row for head, part in means.groupby(heads, sort=False) for row in (head, *part.index)]
+    printed = rows[rows["direction"] != "not compared"].drop_duplicates("place")
+    printed = printed.assign(series=PRINTED, **dict.fromkeys(ESTIMATED, printed["printed"]))
     names = [PRINTED, *dict.fromkeys(rows["series"])]
     looks = STYLES[4].replace(marker="s", filled=False), *STYLES[2::-2]
     styles = {name: look.without_line for name, look in zip(names, looks, strict=False)}
-    figure, ((ax,),) = panels(height=0.9 + 0.25 * len(order), width=NARROW)
-    rows = pd.concat([printed, rows])
-    plot_points(ax, rows, "error", "place", styles, order=order, horizontal=True, dodge=0.4)
-    first = rows[rows["place"] == order[0]].set_index("series")["mean"]
-    label_first(ax, first, styles)
+    figure, ((ax,),) = panels(height=1.0 + 0.21 * len(order), width=NARROW)
+    both = pd.concat([printed, rows])
+    plot_points(ax, both, "error", "place", styles, order=order, horizontal=True, dodge=0.6)
+    first = both[both["place"] == order[1]].set_index("series")["mean"]
+    label_first(ax, first.drop(PRINTED, errors="ignore"), styles, close=True)
+    ax.text(first.get(PRINTED, 0), 0.4, PRINTED, color=looks[0].colour, ha="center", va="bottom")
+    ax.set_yticks(range(len(order)), order)
+    for head in set(heads):
+        ax.get_yticklabels()[order.index(head)].set_weight("bold")
     draw_zero_line(ax, vertical=True)
-    ax.set_xlabel("error minus the baseline's (points)")
+    ax.set_xlabel(f"error minus that of pretraining\non the {classes:g} superclasses (points)")
     figure.suptitle("Error after fine-tuning, by the labels of the pretraining")
     figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}")
     return figure

@@ -54,6 +54,10 @@ from rarefeat.studies.imbalance.doc_tables import compare_changes
 
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
+MASKS = {
+    "pruned_neuron": "smallest neurons", "pruned_weight": "smallest weights",
+    "oracle_all": "oracle", "oracle_gated": "oracle with a stop",
+}  # fmt: skip
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
@@ -195,8 +199,9 @@ def arms(tables: Tables) -> Figure:
     by_weight = direct[direct["arm"] == "pruned_weight"]
     rows = pd.concat([paper[~paper["arm"].isin(UNTRAINED)], by_weight])
     rows = rows[rows["metric"] == "max_alignment"].dropna(subset="paired_difference")
+    rows = rows.sort_values("paired_difference", ascending=False)
     rows = rows.assign(
-        place=rows["arm"].map(arm_label),
+        place=rows["arm"].replace(MASKS) + rows["n"].map(", $n$ = {}".format),
         **{name: rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
     figure, ((ax,),) = panels(height=1.0 + 0.24 * len(rows), width=NARROW)
@@ -205,8 +210,7 @@ def arms(tables: Tables) -> Figure:
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("mean change over all frequencies")
     figure.suptitle("What masks change of the largest cosine with the rare feature (0 to 1)")
-    note = f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}"
-    figure.supxlabel(note, size=7)
+    figure.supxlabel(f"minus dense at the same seed, {INTERVALS} over $n$ seeds", size=7)
     return figure
 
 

@@ -16,7 +16,7 @@ from torch.nn import functional
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import add_legend, panels, plot_points
+from rarefeat.figures.panels import panels, plot_points
 from rarefeat.figures.style import GREY, NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE, STATED
@@ -151,17 +151,17 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     table = table.assign(series=keys["model"].map(MODELS))[keys["n"] == n]
     rows = of_quantity(table, "ood_accuracy")
     styles = dict(zip(MODELS.values(), (STYLES[0], STYLES[2], STYLES[4]), strict=True))
-    figure, ((ax,),) = panels(height=2.7, width=NARROW)
+    figure, ((ax,),) = panels(height=3.1, width=NARROW)
     penalties = sorted(rows["at"].unique())
-    plot_points(ax, rows, "at", "value", styles, bounds=SHARE, order=penalties)
-    printed = {"printed, nuclear norm": OOD_NUCLEAR, "printed, no penalty": OOD_ERM}
-    for name, height in printed.items():
-        ax.axhline(height, color=GREY, lw=0.8, ls=STATED.dash, zorder=0)
-        ax.text(-0.4, height - 0.008, name, color="0.35", va="top")
-    ax.set_xticks(range(len(penalties)), [f"{penalty:g}" for penalty in penalties])
-    ax.set(xlabel=r"penalty $\lambda$ on the nuclear norm", ylabel="accuracy out of domain")
-    ax.set_ylim(0.7, 1.01)
+    plot_points(ax, rows, "value", "at", styles, bounds=SHARE, order=penalties, horizontal=True)
+    names = [f"λ = {penalty:g}" if penalty else "no penalty" for penalty in penalties]
+    ax.set_yticks(range(len(names)), names)
+    for (name, style), y in zip(styles.items(), (-0.25, 0, 0.25), strict=True):
+        ax.text(0.97, y, name, color=style.colour, ha="right", va="center")
+    ax.vlines([OOD_ERM, OOD_NUCLEAR], [-0.5, 0.5], [0.5, len(names) - 0.5], GREY, STATED.dash)
+    for x, name in ((OOD_ERM, "printed "), (OOD_NUCLEAR, "printed for some λ ")):
+        ax.text(x, int(x > OOD_ERM), name, color="0.35", ha="right", va="center")
+    ax.set(xlim=(0.68, 1.005), xlabel="accuracy out of domain")
     figure.suptitle(f"Accuracy out of domain with {n} samples, here and as printed")
-    entries = {name: style.without_line for name, style in styles.items()}
-    add_legend(figure, entries, f"three readings of the text; {INTERVALS}, {seeds_of(rows)}")
+    figure.supxlabel(f"three readings of the text; {INTERVALS}, {seeds_of(rows)}", size=7.5)
     return figure
