@@ -25,7 +25,6 @@ STUDY_FIGURES = {
     "low_rank_attention": {"low_rank_attention": "exact_results"},
     "nuclear_norm": {"nuclear_norm": "exact_results"},
     "task_mixture": {"task_mixture": "exact_results"},
-    "scaling": {"scaling_exponents": "scaling_exponents"},
     "selection_digits": {"selection_digits": "selection_digits"},
     "selection_interventions": {"interventions_selection": "selection_masks"},
     "selection_steps": {"selection_steps": "selection_steps"},

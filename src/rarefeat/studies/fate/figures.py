@@ -18,7 +18,7 @@ DOSES = 0.04, 8
 """Range of pushes of the figure, in units of the threshold; its lower end stands for none."""
 PUSHED = {
     "fresh": ("fresh pairs,\nno push", STYLES[0], DOSES[0], 0.41, "left"),
-    "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 1.0, 0.97, "right"),
+    "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 1.0, 0.88, "right"),
     "feature": ("fresh pairs,\na push for each feature", STYLES[1], 1.6, 0.6, "left"),
     "": ("reused pairs,\ntheir own push", STYLES[2], 0.38, 0.58, "right"),
 }
@@ -93,37 +93,40 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     dose = (own / points["threshold"]).where(points["push"] != "fresh", DOSES[0])
     beside = points["push"].map({"neuron": 0.94, "feature": 1.06}).fillna(1)
     points = points.assign(dose=dose * beside)[dose.between(*DOSES)]
-    figure, ((ax,),) = panels(height=3, width=NARROW)
+    figure, axes = panels(2, 1, 4.4, NARROW, sharex=True, sharey=True)
     doses = np.geomspace(*DOSES, 200)
-    for row in points[["neurons", "features"]].head(1).itertuples():
-        shares = [
-            share_learned(doses, largest_normal(row.neurons), m)
-            for m in (row.neurons, row.features)
-        ]
-        ax.fill_between(doses, *shares, color="0.8", lw=0, zorder=0)
-        text = f"the theorem, for {row.features} to\n{row.neurons} independent pushes"
-        ax.text(1.2 * doses[np.searchsorted(shares[1], 0.1)], 0.04, text, color="0.35")
-    for kind, (label, style, x, y, side) in PUSHED.items():
-        for usual, rows in points[points["push"] == kind].groupby(points["lambda"] == LATE):
-            bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
-            ax.errorbar(
-                rows["dose"], rows["mean"], bars.to_numpy(), elinewidth=0.8, clip_on=False,
-                **style.replace(filled=usual).without_line.line,
-            )  # fmt: skip
-        ax.text(x, y, label, color=style.colour, ha=side, va="center")
+    usual = points["lambda"] == LATE
+    parts = {f"weight decay {LATE:g}": points[usual], "other decays": points[~usual]}
+    for ax, (title, part) in zip(axes[:, 0], parts.items(), strict=True):
+        for row in points[["neurons", "features"]].head(1).itertuples():
+            shares = [
+                share_learned(doses, largest_normal(row.neurons), m)
+                for m in (row.neurons, row.features)
+            ]
+            ax.fill_between(doses, *shares, color="0.8", lw=0, zorder=0)
+            text = f"the theorem, for {row.features} to\n{row.neurons} independent pushes"
+            ax.text(1.2 * doses[np.searchsorted(shares[1], 0.1)], 0.04, text, color="0.35")
+        for kind, (label, style, x, y, side) in PUSHED.items():
+            rows = part[part["push"] == kind]
+            if len(rows):
+                bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
+                ax.errorbar(
+                    rows["dose"], rows["mean"], bars.to_numpy(), elinewidth=0.8, clip_on=False,
+                    **style.without_line.line,
+                )  # fmt: skip
+                ax.text(x, y, label, color=style.colour, ha=side, va="center")
+        ax.set(title=title, ylabel="runs that have learned it", ylim=(-0.03, 1.03))
     ax.set(
         xscale="log",
         xlim=(0.9 * DOSES[0], DOSES[1]),
-        ylim=(-0.03, 1.03),
         xlabel="push on a neuron, as a multiple of the theorem's threshold",
-        ylabel="runs that have learned it",
     )
     ax.set_xticks([DOSES[0], 0.1, 0.3, 1, 3], ["no push", "0.1", "0.3", "1", "3"])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Runs that learn the rare feature, by the push on a neuron")
-    note = f"exact 95 % intervals, {n_of(*points['n'])}; open: a decay other than {LATE:g}"
-    figure.supxlabel(f"{note};\nmarks of equal pushes stand side by side", size=7)
+    note = f"exact 95 % intervals, {n_of(*points['n'])}; marks of equal pushes stand side by side"
+    figure.supxlabel(note, size=7)
     return figure
 
 

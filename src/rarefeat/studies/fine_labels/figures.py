@@ -12,7 +12,6 @@ from rarefeat.figures.panels import (
     ESTIMATED,
     draw_zero_line,
     label_ends,
-    label_first,
     panels,
     plot_lines,
     plot_points,
@@ -29,8 +28,6 @@ LABEL_STYLES = {
 }
 PRINTED = "the paper, other images"
 TASKS = {"loops": "digits: closed loops?", "parity": "digits: even or odd?"}
-AGREEMENT = {"as printed": "same sign as the paper", "not compared": "the paper's sign is open"}
-OTHER = "another sign, or none shown"
 SUBCLASSES = "subclasses of a superclass, $k$"
 
 
@@ -90,7 +87,7 @@ def crossing(tables: Tables, fine_labels: FineLabels) -> Figure:
 
 
 def granularity(tables: Tables) -> Figure:
-    """Draw the error minus the baseline's by labels: of each coarse task here, and as printed."""
+    """Draw the error minus the baseline's by labels, beside the printed: a panel a coarse task."""
     (table,) = tables.values()
     table = table if "printed" in table else doc_tables.granularity(table)
     rows = table[(table["readout"] == "finetuned") & (table["epoch"] == table["epoch"].max())]
@@ -99,29 +96,22 @@ def granularity(tables: Tables) -> Figure:
     parts = rows["labels"].str.partition("-")
     rows = rows.assign(
         place=(parts[2] + " " + parts[0].map(doc_tables.KINDS)).str.strip(),
-        series=rows["superclass"].replace(TASKS),
+        series=rows["direction"] == "as printed",
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
-    means = rows.groupby("place")["mean"].mean().sort_values()
-    agreed = rows.groupby("place")["direction"].agg(lambda found: "".join(set(found)))
-    heads = agreed.map(AGREEMENT).fillna(OTHER)
-    order = [row for head, part in means.groupby(heads, sort=False) for row in (head, *part.index)]
+    order = list(rows.groupby("place")["mean"].mean().sort_values().index)
     printed = rows[rows["direction"] != "not compared"].drop_duplicates("place")
     printed = printed.assign(series=PRINTED, **dict.fromkeys(ESTIMATED, printed["printed"]))
-    names = [PRINTED, *dict.fromkeys(rows["series"])]
-    looks = STYLES[4].replace(marker="s", filled=False), *STYLES[2::-2]
-    styles = {name: look.without_line for name, look in zip(names, looks, strict=False)}
-    figure, ((ax,),) = panels(height=1.0 + 0.21 * len(order), width=NARROW)
-    both = pd.concat([printed, rows])
-    plot_points(ax, both, "error", "place", styles, order=order, horizontal=True, dodge=0.6)
-    first = both[both["place"] == order[1]].set_index("series")["mean"]
-    label_first(ax, first.drop(PRINTED, errors="ignore"), styles, close=True)
-    ax.text(first.get(PRINTED, 0), 0.4, PRINTED, color=looks[0].colour, ha="center", va="bottom")
-    ax.set_yticks(range(len(order)), order)
-    for head in set(heads):
-        ax.get_yticklabels()[order.index(head)].set_weight("bold")
-    draw_zero_line(ax, vertical=True)
-    ax.set_xlabel(f"error minus that of pretraining\non the {classes:g} superclasses (points)")
-    figure.suptitle("Error after fine-tuning, by the labels of the pretraining")
-    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}")
+    styles = {name: STYLES[2].replace(filled=name).without_line for name in (True, False)}
+    styles[PRINTED] = STYLES[4].replace(marker="s", filled=False).without_line
+    tasks = list(rows.groupby("superclass"))
+    figure, axes = panels(1, len(tasks), 1.1 + 0.21 * len(order), NARROW, sharey=True)
+    for ax, (task, here) in zip(axes[0], tasks, strict=True):
+        both = pd.concat([here, printed])
+        plot_points(ax, both, "error", "place", styles, order=order, horizontal=True, dodge=0)
+        draw_zero_line(ax, vertical=True)
+        ax.set(title=TASKS.get(task, task), xlabel="change of error (points)")
+    figure.suptitle(f"Error by labels of pretraining, minus that of {classes:g} superclasses")
+    note = f"{INTERVALS}, {n_of(*rows['n'])}; squares: {PRINTED}"
+    figure.supxlabel(f"{note};\nfilled: the sign of the change is the paper's", size=7)
     return figure

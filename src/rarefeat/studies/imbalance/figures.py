@@ -140,15 +140,17 @@ def quality(tables: Tables, metric: str) -> Figure:
     figure, axes = panels(2, 1, 4.4, COLUMN, sharex=True, sharey=True)
     columns = {f"{metric}_balanced": axes[0, 0], f"{metric}_matched": axes[1, 0]}
     for column, ax in columns.items():
-        plot_lines(ax, dense, "eps_min", column, lines, "nsr", plotted.range, band=True)
-        for series, look in marks.items():
+        plot_lines(ax, dense, "eps_min", column, lines, "nsr", plotted.range)
+        for place, (series, look) in enumerate(marks.items(), 1):
             rows, looks = grid[grid["series"] == series], dict.fromkeys(levels, look)
+            # Intervals are nearly the same, so that those of a mask stand beside the others.
+            rows = rows.assign(eps_min=rows["eps_min"] + 0.009 * place)
             plot_points(ax, rows, "eps_min", column, looks, "nsr", plotted.range, dodge=0)
         setp(ax.lines, markersize=2.7)
         ax.set(title=test_set_name(column), ylabel=plotted.symbol)
     for column, ax in columns.items():
         ends = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[column].mean()
-        label_ends(ax, {f"noise {nsr:.3g}": (mean, "black") for nsr, mean in ends.items()})
+        label_ends(ax, {f"NSR {nsr:.3g}": (mean, "black") for nsr, mean in ends.items()})
     set_x_margins(ax, grid["eps_min"])
     ax.set_xlabel(EPS)
     figure.suptitle(f"The {NOUNS[metric]}\nby frequency of the rare feature")
@@ -171,13 +173,15 @@ def gate(tables: Tables) -> Figure:
     shown = dict(zip(names, styles, strict=True))
     shown["pruned"] = shown["pruned"].without_line.replace(filled=False)
     figure, ((ax,),) = panels(height=3.3, width=NARROW)
-    plot_lines(ax, table, "eps_min", "share", shown, "way", bounds=(0, 1))
+    beside = table["eps_min"] + 0.012 * (table["way"] == "pruned")
+    plot_lines(ax, table.assign(eps_min=beside), "eps_min", "share", shown, "way", bounds=(0, 1))
     for way, style in shown.items():
         rows = table[table["way"] == way]
         half = rows.loc[rows["mean"] >= 0.5, "eps_min"].min()
         y, side = {
             "no_bias": (0.7, "right"), "as_trained": (0.8, "right"), "pruned": (0.775, "left"),
             "as_printed": (0.2, "left"), "oversampled_pairs": (1.1, "left"),
+            "bias_later": (0.62, "left"),
         }.get(way, (0.68, "left"))  # fmt: skip
         ax.annotate(
             GATE.get(way, "squares: pruned\nby Algorithm 1"), (half, y), va="center", ha=side,
