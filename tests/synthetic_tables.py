@@ -109,24 +109,3 @@ def image_views(kinds, seeds=6, draw=0) -> dict[str, pd.DataFrame]:
             place = {"x": x + rng.normal(), "y": y + rng.normal()}
             embedding.append({"study": kind, "image": image, "label": image % 10} | place)
     return dict(zip(("a", "b", "c"), map(pd.DataFrame, (metrics, units, embedding)), strict=True))
-
-
-def exponents(ratios=(1.0, 0.9, 0.8), shift=0.1) -> pd.DataFrame:
-    """Return fitted exponents on the side that their bounds allow, or by `shift` on the other."""
-    rows = []
-    for ratio in ratios:
-        for quantity, side, power in (
-            ("lucky_probability", "at least", np.nan),
-            ("ordinary_features", "at most", np.nan),
-            ("pure_minority_share", "at least", 2.0),
-        ):
-            for log_power in (0.0, -0.5) if side == "at least" else (0.0,):
-                bound = -1.0 / ratio
-                exponent = bound + shift * (1 if side == "at least" else -1)
-                rows.append(
-                    {"quantity": quantity, "ratio": ratio, "d1_power": power, "d_low": 9,
-                     "log_power": log_power, "exponent": exponent, "ci_low": exponent - 0.05,
-                     "ci_high": exponent + 0.05, "bound": bound, "bound_side": side, "n": 5,
-                     "consistent": shift > 0}
-                )  # fmt: skip
-    return pd.DataFrame(rows)

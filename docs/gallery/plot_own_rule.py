@@ -12,7 +12,7 @@ import rarefeat
 from rarefeat.model.pruning import mask_smallest
 
 
-def agreeing(context: rarefeat.PruningContext) -> torch.Tensor:
+def agreeing_neurons(context: rarefeat.PruningContext) -> torch.Tensor:
     """Mask the fraction alpha of the neurons with the largest agreement E h(X) h(Y)."""
     return mask_smallest(-context.moments.agreement, context.alpha)
 
@@ -21,7 +21,7 @@ def agreeing(context: rarefeat.PruningContext) -> torch.Tensor:
 # A rule returns a mask, bool (S, m) for S replicas of m neurons. All seeds train at once.
 runs = rarefeat.sweep(
     eps_min=[0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7],
-    arm=["dense", "random_neuron", agreeing],
+    arm=["dense", "random_neuron", agreeing_neurons],
     alpha=0.5,
     seed=range(100, 110),
     draws="mine",
@@ -29,19 +29,9 @@ runs = rarefeat.sweep(
 )
 
 # %%
-# The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals. A
-# plot has matplotlib's axes, whose ticks and names of lines are yours to change:
-ax = runs.plot("max_alignment", paired=True)
-ax.figure.set_size_inches(4.3, 2.6)
-ax.set_title("What masking half of the neurons changes for the rare feature", size=8)
-ax.set_xticks([0.3, 0.5, 0.7])
-names = {
-    "■ agreeing": ("■ the rule: agreeing neurons", (0.59, -0.75)),
-    "◆ random neurons": ("◆ as many at random", (0.61, 0.05)),
-}
-for text in ax.texts:
-    name, place = names[text.get_text()]
-    text.set(text=name, position=place, transform=ax.transData, ha="right")
+# The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals:
+figure = runs.plot("max_alignment", paired=True).figure
+figure.suptitle("What masking half of the neurons changes", size="medium")
 
 # %%
 # The same in numbers:

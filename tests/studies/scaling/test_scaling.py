@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import synthetic_tables
 import torch
 from conftest import of_size, quick, write_encoders
-from paper_values import check
 from scipy.stats import beta, binomtest
 
 from rarefeat.errors import RarefeatError
@@ -25,7 +23,6 @@ from rarefeat.studies.scaling.sets import (
     CHUNK,
     bounds,
     count,
-    draw_exponents,
     exponent_rows,
     lucky_sets_table,
     power_law,
@@ -175,14 +172,6 @@ def test_exponent_rows_count_zeros_and_need_three_d():
     row = exponent_rows("lucky_probability", 1.0, points)[0]
     assert (row["left_out"], row["n"], row["d_low"]) == (1, 8, 12)
     assert exponent_rows("lucky_probability", 1.0, points.head(3)) == []
-
-
-@pytest.mark.parametrize("shift", [0.1, -0.1])
-def test_exponents_are_drawn_on_their_side_of_the_bound(shift):
-    tables = {"scaling_exponents": synthetic_tables.exponents(shift=shift)}
-    marks = [line for line in draw_exponents(tables).axes[0].lines if line.get_marker() == "o"]
-    assert np.concatenate([line.get_xdata() for line in marks]) == pytest.approx(shift)
-    check(lambda: draw_exponents(tables))
 
 
 def test_only_sizes_with_enough_lucky_neurons_are_trained():

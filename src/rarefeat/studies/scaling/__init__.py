@@ -19,7 +19,7 @@ from rarefeat.workflow.config.model import Arm, Data, Training
 from rarefeat.workflow.config.section import Distinct, format_validation_error
 from rarefeat.workflow.config.seeds import Replicas
 from rarefeat.workflow.config.study import SHARED_TRAINING_KEYS, Grid, Study, merge_configs
-from rarefeat.workflow.study_kind import PRETRAIN, Figure, Page, StudyKind, StudyOutputs, Table
+from rarefeat.workflow.study_kind import PRETRAIN, Page, StudyKind, StudyOutputs, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -260,7 +260,7 @@ TABLES = {
 
 
 def build_outputs(section: Scaling) -> StudyOutputs:
-    """Return the tables of lucky sets, trained sizes and exponents in d, and their figure."""
+    """Return the tables of lucky sets, trained sizes and exponents in d."""
     drawn = {"d": sorted({*section.d, *section.trained_d}), "ratio": sorted(section.ratio)}
     tables = {
         "lucky_sets": Table(
@@ -283,17 +283,8 @@ def build_outputs(section: Scaling) -> StudyOutputs:
             tables=("lucky_sets", "scaling"),
         ),
     }
-    figure = Figure(
-        ("scaling_exponents",),
-        "Exponents in the number of features d of what the theory bounds before training, fitted"
-        " over the larger half of d, minus their bounds, by relative frequency: the share of lucky"
-        " neurons, as printed and with the logarithm that the paper drops, and the features that a"
-        " neuron is ordinary for. See which 95 % intervals lie in the grey, which is forbidden.",
-        module="studies.scaling.sets",
-        function="draw_exponents",
-    )
-    page = Page(TITLE, ("scaling_exponents", "scaling", "lucky_sets"), ("scaling",), QUESTION)
-    return StudyOutputs(tables, {"scaling": figure}, {"scaling": page})
+    page = Page(TITLE, ("scaling_exponents", "scaling", "lucky_sets"), (), QUESTION)
+    return StudyOutputs(tables, {}, {"scaling": page})
 
 
 def encoders_of_large_sets(section: Scaling, lucky_sets: str) -> list[str]:

@@ -29,21 +29,12 @@ from rarefeat.workflow.run.cli_helpers import progress
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 CHUNK = 1 << 18
 """Numbers drawn at a time: a chunk and its intermediate tensors stay in the cache."""
 C_M = 2.5
 """Exponent of the number of neurons, m = d^C_m, that the largest |N_i| is for."""
-
-
-AT_START = {
-    ("lucky_probability", 0.0): "neurons strong in one feature, as printed",
-    ("lucky_probability", -0.5): "the same, with the bound's logarithm",
-    ("ordinary_features", 0.0): "features a neuron is strong in, mean",
-    ("largest_features", 0.0): "features a neuron is strong in, largest",
-}
-"""Titles of the quantities before training, with the power of the logarithm in the fit."""
 
 
 def sets_of(
@@ -284,39 +275,3 @@ def scaling_exponents(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             points = group.groupby(["d", "m"])["value"].agg(estimate="mean", error="sem")
             rows += exponent_rows(quantity, ratio, points.reset_index(), power)
     return pd.DataFrame(rows)
-
-
-def draw_exponents(tables: Mapping[str, pd.DataFrame]) -> "Figure":
-    """Plot how far exponents of the start lie on the allowed side of their bounds, for large d."""
-    from rarefeat.figures.labels import n_of
-    from rarefeat.figures.panels import ESTIMATED, panels, plot_points
-    from rarefeat.figures.style import NARROW, STYLES
-
-    (fits,) = tables.values()
-    fits = fits[fits["d1_power"].isna()]
-    upper_half = fits.groupby(["quantity", "ratio"])["d_low"].transform("max")
-    fits = fits[fits["d_low"] == upper_half]
-    sign = fits["bound_side"].map({"at least": 1, "at most": -1})
-    margins = fits[["exponent", "ci_low", "ci_high"]].sub(fits["bound"], axis=0)
-    fits[ESTIMATED] = margins.mul(sign, axis=0)
-    looks = {agrees: STYLES[0].replace(filled=not agrees, dash="none") for agrees in (True, False)}
-    # A farther end would take most of the width for one interval.
-    order, low = sorted(set(fits["ratio"])), -0.7
-    figure, axes = panels(len(AT_START), 1, 4.6, NARROW, sharex=True, sharey=True)
-    for ax, ((quantity, power), title) in zip(axes[:, 0], AT_START.items(), strict=True):
-        rows = fits[(fits["quantity"] == quantity) & (fits["log_power"] == power)]
-        plot_points(
-            ax, rows, "margin", "ratio", looks, "consistent", order=order, horizontal=True, dodge=0
-        )
-        for ratio in rows["ratio"][rows["ci_low"] < low]:
-            ax.plot(low, order.index(ratio), "k<", clip_on=False)
-        ax.set_title(f"{title}: {sum(~rows['consistent'])} of {len(rows)} forbidden", loc="left")
-        ax.axvspan(low, 0, color="0.9", lw=0, zorder=0)
-    ax.set(xlim=(low, None), ylim=(len(order) - 0.5, -0.5))
-    ax.set(xlabel="exponent in the number of features $d$, counted from its bound")
-    axes[0, 0].text(low, len(order) - 1, "  forbidden by the bound", color="0.3")
-    figure.supylabel("relative frequency")
-    figure.suptitle("Exponents of growth with $d$ before training, and what bounds forbid")
-    note = f"fit with 95 % interval, {n_of(*fits['n']).replace('seed', 'size')}"
-    figure.supxlabel(f"{note};\nfilled: wholly forbidden; arrow: the interval goes on", size=7)
-    return figure
