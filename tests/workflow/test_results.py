@@ -39,7 +39,7 @@ def test_outputs_are_complete_and_keep_their_schemas(results):
     assert len(both.drop_duplicates(["eps_min", "arm"])) == 8
     assert (both[["n_reduced", "n_direct"]] == [4, 3]).all(axis=None)
     figures = [path for path in DEFAULT if path.startswith("figures/")]
-    assert {"figures/fate.png", "figures/scaling.pdf"} <= set(figures)
+    assert {"figures/fate.png", "figures/trajectories.pdf"} <= set(figures)
     for path in figures:
         content = (results / path).read_bytes()
         assert content.startswith(b"%PDF" if path.endswith(".pdf") else b"\x89PNG")
