@@ -11,6 +11,7 @@ from conftest import refusal
 from rarefeat.claims import declarations as module
 from rarefeat.claims.claim import Regime
 from rarefeat.claims.declarations import load_claims
+from rarefeat.claims.run_measurements import measure_claims
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.project import load, parse
 
@@ -88,3 +89,12 @@ def test_claim_id_of_two_files_is_refused(monkeypatch):
     with pytest.raises(RarefeatError, match=f"claim T2-rho: its id is in {files}"):
         parse(yaml.safe_load(Path("config/config.yaml").read_text()))
     load_claims.cache_clear()
+
+
+def test_the_job_of_each_kind_finds_its_own_claims():
+    """Also of a kind whose function for claims is in another folder."""
+    project = load()
+    for kind, claim_set in project.claim_sets.items():
+        measured = measure_claims(list, {}, project.table_job(f"{kind}_measured"))
+        assert set(measured["claim_id"]) <= set(claim_set.claims)
+        assert len(measured) == len(claim_set.claims)

@@ -13,8 +13,9 @@ from rarefeat.workflow.run.job_inputs import JobInputs, call
 
 def measure_claims(measure: Callable, tables: JobInputs, job: Job) -> pd.DataFrame:
     """Return the table of measured claims."""
-    claim_set = load_claims(job.stage.partition(":")[0].split(".")[1])
-    if claim_set.digest != job.config_section("claims", str):
+    [(kind, digest)] = job.config_section("claims", dict[str, str]).items()
+    claim_set = load_claims(kind)
+    if claim_set.digest != digest:
         raise RarefeatError(
             f"{claim_set.file}: edited after this run was planned; run snakemake again"
         )

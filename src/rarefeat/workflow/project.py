@@ -189,7 +189,7 @@ class Project:
             claim_tables[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
                 inputs.function or f"{self.kinds[kind].module('claims')}:measure",
-                {**inputs.sections, "claims": self.claim_sets[kind].digest},
+                {**inputs.sections, "claims": {kind: self.claim_sets[kind].digest}},
                 tables=inputs.tables,
                 wrapper="claims.run_measurements:measure_claims",
             )
