@@ -27,7 +27,13 @@ METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neuro
            "mask_minority_overlap", "diverged"]  # fmt: skip
 BIAS_METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "energy_ratio",
                 "cosine_similarity_balanced", "cosine_similarity_matched",
+                "cosine_similarity_alive_balanced", "empty_share",
                 "regression_mse_balanced", "regression_mse_matched"]  # fmt: skip
+EMPTY = {
+    metric: (metric, "figure_3")
+    for metric in ("cosine_similarity_balanced", "cosine_similarity_alive_balanced", "empty_share")
+}
+"""What Figure 3 counts as 0, and what it is without these pairs."""
 DEVICE_METRICS = ["learned", "max_alignment", "majority_alignment", "cosine_similarity_balanced",
                   "regression_mse_balanced", "final_loss"]  # fmt: skip
 TREND = ["grid", "sigma", "nsr", "arm", "metric", "slope", "ci_low", "ci_high", "n", "at_lowest",
@@ -184,11 +190,13 @@ def bias_levels(*grids: pd.DataFrame) -> pd.DataFrame:
     return table[["study", "eps_min", "sigma", "metric", "mean", "ci_low", "ci_high", "n"]]
 
 
-def page_trends(*grids: pd.DataFrame) -> pd.DataFrame:
-    """Return Page's trend of Figures 1 to 4 in eps_min, dense, at each noise, and both ends."""
-    blocks = dict(zip(dict.fromkeys(block for _, block in FIGURES.values()), grids, strict=True))
+def page_trends(
+    *grids: pd.DataFrame, figures: Mapping[str, tuple[str, str]] = FIGURES
+) -> pd.DataFrame:
+    """Return Page's trend of each figure in eps_min, dense, at each noise, and both ends."""
+    blocks = dict(zip(dict.fromkeys(block for _, block in figures.values()), grids, strict=True))
     rows = []
-    for figure, (metric, block) in FIGURES.items():
+    for figure, (metric, block) in figures.items():
         dense = blocks[block].query("arm == 'dense'")
         for sigma, level in dense.groupby("sigma"):
             curves = level.pivot(index="eps_min", columns="seed", values=metric).sort_index()
@@ -330,5 +338,6 @@ TABLES = {
         )
         for table, study in (("printed_trends", "printed_71"), ("printed_trends_1", "printed_100"))
     },
+    "empty_pairs": (("paper.figure_3_grid",), partial(page_trends, figures=EMPTY)),
     "bias_levels": (tuple(f"{study}_grid" for study in LEVELS), bias_levels),
 }
