@@ -329,6 +329,10 @@ TABLES = {
         ("as_printed", "printed_later", "printed_oversampled"),
         ("printed_push", "printed_push_2", "printed_push_4"),
     ),
+    "late_push": changes(
+        (), ("half_fresh", "half_reused", "half_none", "half_neuron", "half_feature")
+    ),
+    "late_printed": changes((), ("printed_fresh", "printed_2048", "printed_8192")),
     "trained_attention": (tuple(f"attention_{way}_grid" for way in ATTENTION), compare_attention),
     "devices": (("gpu_check_grid", "cpu_check_grid"), compare_devices),
     **{
