@@ -33,6 +33,7 @@ from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html, form
 from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import arm_name
+from rarefeat.statistics import holm
 from rarefeat.studies.long_tail.doc_tables import TABLE_2
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import write_file
@@ -117,6 +118,7 @@ def template_environment(
         compare_masks,
         count_masks,
         format_effect,
+        holm,
     )
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {

@@ -49,7 +49,7 @@ def format_effect(entry: Mapping) -> str:
     if entry["estimate"] != entry["estimate"]:
         return ""
     value, low, high = (format_number(entry[key]) for key in ("estimate", "ci_low", "ci_high"))
-    if entry["error"] == 0 and not low:
+    if entry["error"] == 0 and entry["kind"] not in (BINARY, PAIRED):
         return f"{value} in each of {entry['n']}"
     return f"{value} [{low}, {high}]" if low else value
 

@@ -102,6 +102,12 @@ def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str], dict[float, S
     return grid, others, sequential_styles(sorted(grid["nsr"].unique()))
 
 
+def noise_names(grid: pd.DataFrame) -> dict[float, str]:
+    """Return the name of each noise level by its NSR, in rising order."""
+    pairs = grid[["nsr", "sigma"]].drop_duplicates("nsr").sort_values("nsr").to_numpy()
+    return {nsr: rf"NSR {nsr:.3g} ($\sigma$ {sigma:.3g})" for nsr, sigma in pairs}
+
+
 def alignment(tables: Tables, metric: str) -> Figure:
     """Plot Figures 1 and 2: dense above, and the gain of each other arm below."""
     grid, others, levels = compared(*tables.values())
@@ -121,10 +127,7 @@ def alignment(tables: Tables, metric: str) -> Figure:
         plot_points(ax, added, "eps_min", metric, levels, "nsr", plotted.difference)
         ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} dense")
     axes[-1, 0].set_xlabel(EPS)
-    sigmas = grid.drop_duplicates("nsr").set_index("nsr")["sigma"]
-    entries = {
-        rf"NSR = {nsr:.3g} ($\sigma$ = {sigmas[nsr]:.3g})": look for nsr, look in levels.items()
-    }
+    entries = dict(zip(noise_names(grid).values(), levels.values(), strict=True))
     figure.align_ylabels()
     figure.suptitle(f"The {NOUNS[metric]} against frequency")
     return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(grid)}")
@@ -148,9 +151,11 @@ def quality(tables: Tables, metric: str) -> Figure:
             plot_points(ax, rows, "eps_min", column, looks, "nsr", plotted.range, dodge=0)
         setp(ax.lines, markersize=2.7)
         ax.set(title=test_set_name(column), ylabel=plotted.symbol)
+    names = noise_names(grid)
     for column, ax in columns.items():
         ends = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[column].mean()
-        label_ends(ax, {f"NSR {nsr:.3g}": (mean, "black") for nsr, mean in ends.items()})
+        ends = {names[nsr].replace(" (", "\n("): (mean, "black") for nsr, mean in ends.items()}
+        label_ends(ax, ends, least=0.21)
     set_x_margins(ax, grid["eps_min"])
     ax.set_xlabel(EPS)
     figure.suptitle(f"The {NOUNS[metric]}\nby frequency of the rare feature")
