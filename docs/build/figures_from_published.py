@@ -13,7 +13,6 @@ from rarefeat.workflow.run.job_inputs import call
 
 STUDY_FIGURES = {
     "augmentation_dial": {"augmentation": "augmentation"},
-    "arms": {"paper_trends": "paper_trends", "direct_trends": "direct_trends"},
     "fate_over_time": {"fate_shares": "fate_shares"},
     "fate_push": {"fate_points": "fate_points"},
     "fate_conditions": {"fate_points": "fate_points"},

@@ -24,7 +24,6 @@ from rarefeat.figures.labels import (
     test_set_name,
 )
 from rarefeat.figures.panels import (
-    ESTIMATED,
     draw_zero_line,
     finish_figure,
     label_ends,
@@ -48,16 +47,11 @@ from rarefeat.figures.style import (
 )
 from rarefeat.model.arms import ARMS
 from rarefeat.model.thresholds import HALF_LEARNED
-from rarefeat.stages.tables import PAIRED
 from rarefeat.studies.imbalance import GATE
 from rarefeat.studies.imbalance.doc_tables import compare_changes
 
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
-MASKS = {
-    "pruned_neuron": "smallest neurons", "pruned_weight": "smallest weights",
-    "oracle_all": "oracle", "oracle_gated": "oracle with a stop",
-}  # fmt: skip
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
@@ -194,27 +188,6 @@ def gate(tables: Tables) -> Figure:
     set_x_margins(ax, table["eps_min"])
     figure.suptitle("Runs that learn the rare feature, as trained and with one change")
     figure.supxlabel(f"share and exact 95 % interval, {n_of(*table['n'])}", size=7.5)
-    return figure
-
-
-def arms(tables: Tables) -> Figure:
-    """Plot what each mask changes of the largest cosine, that by weight of `direct`."""
-    paper, direct = (table[table["grid"] == "arms"] for table in tables.values())
-    by_weight = direct[direct["arm"] == "pruned_weight"]
-    rows = pd.concat([paper[~paper["arm"].isin(UNTRAINED)], by_weight])
-    rows = rows[rows["metric"] == "max_alignment"].dropna(subset="paired_difference")
-    rows = rows.sort_values("paired_difference", ascending=False)
-    rows = rows.assign(
-        place=rows["arm"].replace(MASKS) + rows["n"].map(", $n$ = {}".format),
-        **{name: rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
-    )
-    figure, ((ax,),) = panels(height=1.0 + 0.24 * len(rows), width=NARROW)
-    look = STYLES[2].without_line
-    plot_points(ax, rows, "change", "place", look, order=list(rows["place"]), horizontal=True)
-    draw_zero_line(ax, vertical=True)
-    ax.set_xlabel("mean change over all frequencies")
-    figure.suptitle("What masks change of the largest cosine with the rare feature (0 to 1)")
-    figure.supxlabel(f"minus dense at the same seed, {INTERVALS} over $n$ seeds", size=7)
     return figure
 
 
