@@ -17,7 +17,6 @@ STUDY_FIGURES = {
     "fate_push": {"fate_points": "fate_points"},
     "fate_conditions": {"fate_points": "fate_points"},
     "longtail_digits": {"table2": "table2"},
-    "fine_labels_crossing": {"fine_labels_crossing": "fine_labels_crossing"},
     "fine_labels_errors": {"fine_labels_summary": "fine_labels_errors"},
     "fine_labels_digits_granularity": {"fine_labels_digits_summary": "fine_labels_digits"},
     "digit_neurons": {"digit_neurons": "exact_results"},
