@@ -12,8 +12,8 @@ from rarefeat.figures.panels import (
     draw_zero_line,
     label_ends,
     panels,
+    plot_groups,
     plot_lines,
-    plot_points,
 )
 from rarefeat.figures.style import NARROW, STYLES, SeriesStyle
 from rarefeat.stages.tables import PAIRED
@@ -75,28 +75,19 @@ def granularity(tables: Tables) -> Figure:
         series="here",
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
-    groups = {DIRECTIONS[way]: list(group) for way, group in rows.groupby("direction")["place"]}
-    order = [
-        name
-        for heading in DIRECTIONS.values()
-        if heading in groups
-        for name in (heading, *groups[heading])
-    ]
+    groups = {
+        heading: list(rows.loc[rows["direction"] == way, "place"])
+        for way, heading in DIRECTIONS.items()
+    }
     printed = rows[rows["direction"] != "not compared"]
     printed = printed.assign(series=PRINTED, **dict.fromkeys(ESTIMATED, printed["printed"]))
-    both = pd.concat([rows, printed])
     styles = {
         "here": STYLES[2].without_line,
         PRINTED: STYLES[4].replace(marker="s", filled=False).without_line,
     }
-    figure, ((ax,),) = panels(height=1.1 + 0.2 * len(order), width=NARROW)
-    plot_points(ax, both, "error", "place", styles, order=order, horizontal=True, dodge=0)
+    figure, ((ax,),) = panels(height=1.7 + 0.2 * len(rows), width=NARROW)
+    plot_groups(ax, pd.concat([rows, printed]), styles, groups)
     draw_zero_line(ax, vertical=True)
-    for name, x in both[both["place"] == order[1]].groupby("series")["mean"].first().items():
-        ax.text(x, 0.1, name, color=styles[name].colour, ha="center", va="center")
-    for label in ax.get_yticklabels():
-        label.set_weight("bold" if label.get_text() in groups else "normal")
-    ax.tick_params(axis="y", length=0)
     ax.set_xlabel("change of error (points)")
     figure.suptitle(f"Error by labels of pretraining, minus that of {classes:g} superclasses")
     note = f"task: {TASKS.get(task, task)}; the paper's images are others"
