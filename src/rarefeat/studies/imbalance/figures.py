@@ -24,6 +24,7 @@ from rarefeat.figures.labels import (
     test_set_name,
 )
 from rarefeat.figures.panels import (
+    add_panel_letters,
     draw_zero_line,
     finish_figure,
     label_ends,
@@ -37,6 +38,7 @@ from rarefeat.figures.panels import (
 from rarefeat.figures.style import (
     COLUMN,
     DASHES,
+    GLYPHS,
     GREY,
     NARROW,
     RARE,
@@ -101,7 +103,7 @@ def alignment(tables: Tables, metric: str) -> Figure:
     grid, others, levels = compared(*tables.values())
     plotted, heights = quantity(metric), [1.4, *(1 for _ in others)]
     figure, axes = panels(
-        len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights
+        len(heights), 1, 3.7 * sum(heights) / 2.4, NARROW, sharex=True, height_ratios=heights
     )
     upper, *lower = axes[:, 0]
     dense = grid[grid["arm"] == "dense"]
@@ -115,13 +117,14 @@ def alignment(tables: Tables, metric: str) -> Figure:
         plot_points(ax, added, "eps_min", metric, levels, "nsr", plotted.difference)
         ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} dense")
     axes[-1, 0].set_xlabel(EPS)
-    sigmas = grid.drop_duplicates("nsr").set_index("nsr")["sigma"]
-    entries = {
-        rf"NSR = {nsr:.3g} ($\sigma$ = {sigmas[nsr]:.3g})": look for nsr, look in levels.items()
-    }
+    last = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[metric].mean()
+    names = {nsr: f"{GLYPHS[look.marker]} NSR {nsr:.3g}" for nsr, look in levels.items()}
+    label_ends(upper, {names[nsr]: (last[nsr], levels[nsr].colour) for nsr in levels})
     figure.align_ylabels()
-    figure.suptitle(f"The {NOUNS[metric]} against frequency")
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(grid)}")
+    add_panel_letters(axes.flat)
+    figure.suptitle(f"The {NOUNS[metric]}, by frequency of the rare feature")
+    figure.supxlabel(f"{INTERVALS}, {seeds_of(grid)}", size=7)
+    return figure
 
 
 def quality(tables: Tables, metric: str) -> Figure:
@@ -210,10 +213,10 @@ def trajectories(tables: Tables) -> Figure:
     )  # fmt: skip
     ax.fill_between(gate.index, gate, color="0.9", lw=0, zorder=0)
     place = {"transform": ax.get_yaxis_transform(), "ha": "right", "color": "0.35"}
-    ax.text(0.97, 0.2, "grey: too weak for the gate", **place)
+    ax.text(0.99, 0.2, "grey: the gate is shut", **place)
     ax.set(xscale="log", xlabel=STEP, ylabel="largest cosine", ylim=(-0.02, 1.04))
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median()
+    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median().round(2)
     ends = {f"frequency {eps:g}": (value, styles[eps].colour) for eps, value in last.items()}
     label_ends(ax, ends)
     figure.suptitle("The largest cosine with the rare feature over training, by its frequency")
