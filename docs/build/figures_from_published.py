@@ -13,12 +13,10 @@ from rarefeat.workflow.run.job_inputs import call
 
 STUDY_FIGURES = {
     "augmentation_dial": {"augmentation": "augmentation"},
-    "arms": {"paper_trends": "paper_trends", "direct_trends": "direct_trends"},
     "fate_over_time": {"fate_shares": "fate_shares"},
     "fate_push": {"fate_points": "fate_points"},
     "fate_conditions": {"fate_points": "fate_points"},
     "longtail_digits": {"table2": "table2"},
-    "fine_labels_crossing": {"fine_labels_crossing": "fine_labels_crossing"},
     "fine_labels_errors": {"fine_labels_summary": "fine_labels_errors"},
     "fine_labels_digits_granularity": {"fine_labels_digits_summary": "fine_labels_digits"},
     "digit_neurons": {"digit_neurons": "exact_results"},

@@ -11,7 +11,7 @@ from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
-FIGURE = RESULTS / "figures/arms.png"
+FIGURE = RESULTS / "figures/trajectories.png"
 
 
 def test_report_shows_what_exists_and_computes_nothing(project):
@@ -20,13 +20,13 @@ def test_report_shows_what_exists_and_computes_nothing(project):
     (project / "more.yaml").write_text("long_tail: {studies: {digits: {seeds: 1}}}\n")
     configs = {"configs": ("config/quick.yaml", "more.yaml")}
     text = succeed(run(project, "--report", "report.html", "--", "existing_outputs", **configs))
-    assert "2 not made yet: figures/arms.png, pages/imbalance.html; " in text
+    assert "2 not made yet: figures/trajectories.png, pages/imbalance.html; " in text
     assert "of another config or code: figures/longtail_digits.png, " in text
     assert not (project / FIGURE).exists()
     assert not (project / RESULTS / "encoders").exists()
     report = (project / "report.html").read_text(encoding="utf-8")
     assert "A run of size quick, not of the default size." in report
-    assert "2 not made yet: figures/arms.png" in report
+    assert "2 not made yet: figures/trajectories.png" in report
     assert report.count("data:image/png;base64") >= 3
     assert str(RESULTS / "figures/fate.png") in report
     assert str(RESULTS / "pages/play.html") in report

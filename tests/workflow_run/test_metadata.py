@@ -34,24 +34,24 @@ TABLE = pd.DataFrame(
 
 def write_files(folder: Path) -> list[Path]:
     paths = [
-        folder / name for name in ("heatmap_grid.parquet", "arms.png", "arms.pdf", "imbalance.md")
+        folder / name for name in ("heatmap_grid.parquet", "fate.png", "fate.pdf", "imbalance.md")
     ]
     write_product(paths[0], TABLE, build_origin(PROJECT.table_job("heatmap_grid")))
     figure, ax = plt.subplots(figsize=(1, 1))
     ax.plot([1, 2], label="(x)")
-    save(figure, paths[1:3], PROJECT.figure_job("arms"), paths[:1])
+    save(figure, paths[1:3], PROJECT.figure_job("fate"), paths[:1])
     write_page(paths[3], "# A page\n\n<!-- of mine -->\n", PROJECT.page_job("imbalance"))
     return paths
 
 
 def test_metadata_of_table_and_figure(tmp_path):
     table, png, pdf, _ = write_files(tmp_path)
-    job, drawn = PROJECT.table_job("heatmap_grid"), PROJECT.figure_job("arms")
+    job, drawn = PROJECT.table_job("heatmap_grid"), PROJECT.figure_job("fate")
     pd.testing.assert_frame_equal(read_table(table).to_pandas(), TABLE)
     assert json.loads(pq.read_schema(table).metadata[KEY.encode()]) == read_origin(table)
     assert json.loads(Image.open(png).text[KEY]) == read_origin(png) == read_origin(pdf)
     found = read_origin(pdf)
-    assert (found["name"], found["stage"], found["job"]) == ("arms", drawn.stage, drawn.identity)
+    assert (found["name"], found["stage"], found["job"]) == ("fate", drawn.stage, drawn.identity)
     assert found["tables"] == drawn.tables
     assert found["seeds"] == read_origin(table)["seeds"] == {"heatmap": "100-103"}
     assert {"torch", "rarefeat"} <= set(found["packages"])

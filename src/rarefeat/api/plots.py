@@ -245,7 +245,7 @@ def draw_lines(
     )
     if hue not in (None, x) and is_numeric:
         # Side by side, so that no interval hides another.
-        step = 0.012 * np.ptp(table[x])
+        step = 0.02 * np.ptp(table[x])
         shift = table[hue].map({value: step * k for k, value in enumerate(values)})
         table = table.assign(**{x: table[x] + shift - step * (len(values) - 1) / 2})
     interval = fraction_interval if metric in INDICATORS and not minus else student

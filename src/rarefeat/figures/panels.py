@@ -217,6 +217,23 @@ def plot_effects(
             ax.text(x, len(ends) - 0.4, name, color=styles[name].colour, ha="center", va="top")
 
 
+def plot_groups(
+    ax: Axes,
+    table: pd.DataFrame,
+    styles: Mapping[str, SeriesStyle],
+    groups: Mapping[str, Sequence[str]],
+) -> None:
+    """Plot estimates of series in each place, in groups of places below headings."""
+    order = [name for head, places in groups.items() if len(places) for name in (head, *places)]
+    plot_points(ax, table, "estimate", "place", styles, order=order, horizontal=True, dodge=0)
+    for row in table[table["place"] == order[1]].itertuples():
+        colour = styles[row.series].colour
+        ax.text(row.mean, 0.1, row.series, color=colour, ha="center", va="center")
+    for label in ax.get_yticklabels():
+        label.set_weight("bold" if label.get_text() in groups else "normal")
+    ax.tick_params(axis="y", length=0)
+
+
 def label_first(
     ax: Axes, means: pd.Series, styles: Mapping[str, SeriesStyle], close: bool = False
 ) -> None:

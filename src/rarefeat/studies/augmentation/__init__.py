@@ -172,10 +172,8 @@ OF_IMAGES = AUGMENTATION_IMAGES, AUGMENTATION_IMAGES_UNITS, AUGMENTATION_IMAGES_
 FIGURES = {
     "augmentation_dial": (
         ("augmentation",),
-        "The end of training from pairs that share nothing but the features, above, to identical"
-        " views, below: the share of the features with a neuron of their own, with a bias and"
-        " without. See whether the order of the rows is that of the quantity, and what the bias"
-        " alone does.",
+        "The share of the features with a neuron of their own after training, with a bias and"
+        " without, for the kinds of positive pair that have both. See what the bias alone does.",
     ),
     "augmentation_representations": (
         ("augmentation_neurons",),

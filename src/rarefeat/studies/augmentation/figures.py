@@ -17,8 +17,8 @@ from rarefeat.figures.panels import (
     add_legend,
     add_panel_letters,
     finish_figure,
-    label_first,
     panels,
+    plot_effects,
     plot_lines,
     plot_points,
 )
@@ -44,26 +44,23 @@ def pair_name(mask: float, rho: float) -> str:
 
 
 def augmentation_dial(tables: Tables, pairs: dict[str, list[float]]) -> Figure:
-    """Plot features with a neuron of their own, by kind of pair, with a bias and without."""
+    """Plot features with a neuron of their own, for kinds of pair with a bias and without."""
     (table,) = tables.values()
     rows = augmentation(table) if "seed" in table else table
-    rows = rows[rows["metric"] == "covered_features"]
-    names = {name: pair_name(*pairs[name]) for name in DIAL if name in set(rows["study"])}
-    order, kinds = list(names.values()), rows["study"].str.removesuffix(WITHOUT_BIAS)
+    found = set(rows["study"])
+    both = [name for name in DIAL if {name, name + WITHOUT_BIAS} <= found]
+    names = {name: pair_name(*pairs[name]) for name in both or DIAL if name in found}
+    kinds = rows["study"].str.removesuffix(WITHOUT_BIAS)
     series = (kinds == rows["study"]).map({True: "with a bias", False: "without a bias"})
     rows = rows.assign(place=kinds.map(names), series=series).dropna(subset="place")
-    figure, ((ax,),) = panels(height=1.1 + 0.22 * max(len(order), 2), width=NARROW)
-    plot_points(ax, rows, "value", "place", OF_BIAS, order=order, horizontal=True, dodge=0)
-    first = rows[rows["place"] == order[0]].set_index("series")["mean"]
-    label_first(ax, first, OF_BIAS)
-    # A mark on the left stands below the other heading.
-    for row in rows[(rows["series"] == "with a bias") & (rows["mean"] < first.mean())].itertuples():
-        ax.text(row.mean + 0.03, order.index(row.place), row.series, va="center")
-    ax.set(xlim=(-0.04, 1.04), xlabel="features with a neuron of their own")
+    rows = rows[rows["metric"] == "covered_features"]
+    styles = {name: look for name, look in OF_BIAS.items() if name in set(rows["series"])}
+    figure, ((ax,),) = panels(height=1.1 + 0.25 * len(names), width=NARROW)
+    plot_effects(ax, rows, styles, list(names.values()))
+    ax.set(xlim=(-0.1, 1.0), xlabel="features with a neuron of their own", ylabel="")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Features after training, by kind of positive pair")
-    few = f"{(rows['series'] != 'with a bias').sum()} kinds were also run without a bias"
-    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}; {few}", size=7)
+    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}", size=7)
     return figure
 
 

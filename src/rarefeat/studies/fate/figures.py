@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import n_of
-from rarefeat.figures.panels import add_legend, panels, plot_effects, plot_lines
+from rarefeat.figures.panels import panels, plot_effects, plot_lines
 from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
@@ -62,23 +62,32 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
 
 
 def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw who learned the feature by the last step, by frequency, from fresh and reused pairs."""
+    """Draw the share of runs that learned, by frequency, from fresh and from reused pairs."""
     plain = as_drawn(add_shares(tables["fate_points"]))
     N = PAIRS if PAIRS in set(plain["N"]) else plain["N"].max()
     names = {0: "fresh pairs", N: f"{N:,} reused pairs"}
     plain = plain.assign(series=plain["N"].map(names)).dropna(subset="series")
-    styles = dict(zip(names.values(), (STYLES[4].replace(filled=False), STYLES[0]), strict=False))
+    # Intervals of fresh pairs stand beside those of reused ones.
+    plain["eps_min"] += 0.015 * (plain["N"] == 0)
+    looks = STYLES[4].replace(filled=False), STYLES[0]
+    styles = dict(zip(names.values(), looks, strict=False))
     decays = sorted(set(plain["lambda"]))
-    figure, axes = panels(1, len(decays), 2.4, NARROW, sharex=True, sharey=True)
+    figure, axes = panels(1, len(decays), 2.2, NARROW, sharex=True, sharey=True)
     for ax, decay in zip(axes[0], decays, strict=True):
         plot_lines(
             ax, plain[plain["lambda"] == decay], "eps_min", "share_learned", styles, bounds=(0, 1)
         )
-        ax.set(ylim=(-0.04, 1.04), xlabel="relative frequency", title=f"decay {decay:g}")
+        ax.set(ylim=(-0.04, 1.2), xlabel="relative frequency", title=f"decay {decay:g}")
+        ax.set_xticks([0.1, 0.3, 0.5])
+    middle = axes[0, len(decays) // 2]
+    for (name, look), y in zip(styles.items(), (0.3, 0.92), strict=False):
+        place = {"ha": "right", "va": "center", "transform": middle.transAxes}
+        middle.text(1, y, name, color=look.colour, **place)
+    axes[0, 0].set_yticks([0, 0.5, 1])
     axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
     axes[0, 0].set_ylabel("runs that have learned it")
-    figure.suptitle("Who has learned the rare feature by the last step, at each weight decay")
-    add_legend(figure, styles, f"exact 95 % intervals, {n_of(*plain['n'])}")
+    figure.suptitle("Runs that have learned the rare feature at the end, by weight decay")
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*plain['n'])}", size=7)
     return figure
 
 

@@ -249,20 +249,6 @@ COLLECTED = {
     "crossing_heads": (CROSSING, CROSS),
 }
 """Study and stage of the rows of each table, by the folder of its files."""
-FIGURES = {
-    "errors": (
-        ("fine_labels_summary",),
-        "Errors on hard samples against the number of subclasses k, with coarse and with fine"
-        " labels. Compare coarse with fine labels at each k.",
-    ),
-    "crossing": (
-        ("fine_labels_heads", "fine_labels_crossing", "fine_labels_crossing_heads"),
-        "Contrastive encoders between networks with coarse and with fine labels: error of linear"
-        " heads on hard samples against the number of subclasses, from two views of a sample, with"
-        " a bias and without. Compare both with the supervised curves.",
-    ),
-}
-"""Tables and caption of each figure of the networks, by its function."""
 SEE_SWEEP = (
     "Error of the coarse task on validation images by the labels of the pretraining, minus that of"
     " the baseline, which is pretrained on the superclasses; means over seeds with 95 % intervals,"
@@ -284,8 +270,13 @@ def build_outputs(section: FineLabels) -> StudyOutputs:
         f"{schemas}:SUMMARY", f"{schemas}:summary", tables=("fine_labels_errors",), study=SCALAR
     )
     figures = {
-        f"fine_labels_{name}": Figure(sources, caption, function=name, sections=sections)
-        for name, (sources, caption) in FIGURES.items()
+        "fine_labels_errors": Figure(
+            ("fine_labels_summary",),
+            "Errors on hard samples against the number of subclasses k, with coarse and with fine"
+            " labels. Compare coarse with fine labels at each k.",
+            function="errors",
+            sections=sections,
+        )
     }
     shown = ["fine_labels_summary", "fine_labels_simulators"]
     for name, sweep in section.sweeps.items():

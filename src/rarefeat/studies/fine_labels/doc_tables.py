@@ -10,12 +10,12 @@ from rarefeat.studies.fine_labels.tables import BASELINE, mean_by
 
 COARSE = "subclass-1"
 KINDS = {
-    "manual": "levels of the hierarchy",
-    "clusters": "clusters in a superclass",
+    "manual": "labels by hand",
+    "clusters": "clusters a superclass",
     "rebalanced": "rebalanced clusters",
     "whole": "clusters of all images",
-    "random": "random in a superclass",
-    "sample": "one class an image",
+    "random": "random classes a superclass",
+    "sample": "one class for each image",
 }
 """Kinds of labels in pretraining, in the order of tables and figures."""
 PRINTED_BASELINE = (11, 5.25, 0.051)
@@ -64,10 +64,8 @@ def coarse_or_fine(table: pd.DataFrame) -> pd.Series:
     return names.mask(is_fine, "fine").mask(is_coarse, "coarse")
 
 
-def crossing_rows(
-    supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame
-) -> pd.DataFrame:
-    """Return quantities of contrastive encoders and of supervised networks, by seed."""
+def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
+    """Return means of quantities of contrastive encoders and of supervised networks."""
     networks = supervised.assign(pair="labels", arm=coarse_or_fine(supervised))
     networks = networks[(networks["features"] == "detectors") & networks["arm"].notna()]
     rows = pd.concat([networks, heads])
@@ -76,12 +74,7 @@ def crossing_rows(
     metrics = encoders.rename(columns={"metric": "quantity"})
     shown = ["within_subclass", "within_superclass", "across"]
     shown += ["pruned", "pure_common", "pure_subclass"]
-    return pd.concat([rows, metrics[metrics["quantity"].isin(shown)]])
-
-
-def crossing(supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
-    """Return the means of `crossing_rows` over seeds with their intervals."""
-    rows = crossing_rows(supervised, encoders, heads)
+    rows = pd.concat([rows, metrics[metrics["quantity"].isin(shown)]])
     return mean_by(rows, ["k", "pair", "arm", "quantity"]).drop(columns="sd")
 
 

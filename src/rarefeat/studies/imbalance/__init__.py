@@ -114,11 +114,6 @@ FIGURES = {
         "The cosine of every neuron of one replica with every feature. See whether the rare features"
         " have a neuron.",
     ),
-    "arms": Figure(
-        ("paper_trends", "direct_trends"),
-        "What each mask changes of the largest \\|cos\\| of any neuron with the rare feature at the"
-        " same seed, averaged over all frequencies, with its 95 % interval.",
-    ),
     "trajectories": Figure(
         ("paper.arms_trajectories",),
         "Alignment with the rare feature over training, dense, from the lowest frequency to the"

@@ -24,7 +24,7 @@ from rarefeat.figures.labels import (
     test_set_name,
 )
 from rarefeat.figures.panels import (
-    ESTIMATED,
+    add_panel_letters,
     draw_zero_line,
     finish_figure,
     label_ends,
@@ -38,6 +38,7 @@ from rarefeat.figures.panels import (
 from rarefeat.figures.style import (
     COLUMN,
     DASHES,
+    GLYPHS,
     GREY,
     NARROW,
     RARE,
@@ -48,16 +49,11 @@ from rarefeat.figures.style import (
 )
 from rarefeat.model.arms import ARMS
 from rarefeat.model.thresholds import HALF_LEARNED
-from rarefeat.stages.tables import PAIRED
 from rarefeat.studies.imbalance import GATE
 from rarefeat.studies.imbalance.doc_tables import compare_changes
 
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
-MASKS = {
-    "pruned_neuron": "smallest neurons", "pruned_weight": "smallest weights",
-    "oracle_all": "oracle", "oracle_gated": "oracle with a stop",
-}  # fmt: skip
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
 NOUNS = {
     "aligned_neurons": "number of aligned neurons",
@@ -105,7 +101,7 @@ def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str], dict[float, S
 def noise_names(grid: pd.DataFrame) -> dict[float, str]:
     """Return the name of each noise level by its NSR, in rising order."""
     pairs = grid[["nsr", "sigma"]].drop_duplicates("nsr").sort_values("nsr").to_numpy()
-    return {nsr: rf"NSR {nsr:.3g} ($\sigma$ {sigma:.3g})" for nsr, sigma in pairs}
+    return {nsr: f"NSR {nsr:.3g}\n($\\sigma$ {sigma:.3g})" for nsr, sigma in pairs}
 
 
 def alignment(tables: Tables, metric: str) -> Figure:
@@ -113,7 +109,7 @@ def alignment(tables: Tables, metric: str) -> Figure:
     grid, others, levels = compared(*tables.values())
     plotted, heights = quantity(metric), [1.4, *(1 for _ in others)]
     figure, axes = panels(
-        len(heights), 1, 4.0 * sum(heights) / 2.4, COLUMN, sharex=True, height_ratios=heights
+        len(heights), 1, 3.7 * sum(heights) / 2.4, NARROW, sharex=True, height_ratios=heights
     )
     upper, *lower = axes[:, 0]
     dense = grid[grid["arm"] == "dense"]
@@ -127,10 +123,15 @@ def alignment(tables: Tables, metric: str) -> Figure:
         plot_points(ax, added, "eps_min", metric, levels, "nsr", plotted.difference)
         ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} dense")
     axes[-1, 0].set_xlabel(EPS)
-    entries = dict(zip(noise_names(grid).values(), levels.values(), strict=True))
+    last = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[metric].mean()
+    names = {nsr: f"{GLYPHS[levels[nsr].marker]} {name}" for nsr, name in noise_names(grid).items()}
+    ends = {names[nsr]: (last[nsr], levels[nsr].colour) for nsr in levels}
+    label_ends(upper, ends, least=0.21)
     figure.align_ylabels()
-    figure.suptitle(f"The {NOUNS[metric]} against frequency")
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(grid)}")
+    add_panel_letters(axes.flat)
+    figure.suptitle(f"The {NOUNS[metric]}, by frequency of the rare feature")
+    figure.supxlabel(f"{INTERVALS}, {seeds_of(grid)}", size=7)
+    return figure
 
 
 def quality(tables: Tables, metric: str) -> Figure:
@@ -154,7 +155,7 @@ def quality(tables: Tables, metric: str) -> Figure:
     names = noise_names(grid)
     for column, ax in columns.items():
         ends = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[column].mean()
-        ends = {names[nsr].replace(" (", "\n("): (mean, "black") for nsr, mean in ends.items()}
+        ends = {names[nsr]: (mean, "black") for nsr, mean in ends.items()}
         label_ends(ax, ends, least=0.21)
     set_x_margins(ax, grid["eps_min"])
     ax.set_xlabel(EPS)
@@ -202,27 +203,6 @@ def gate(tables: Tables) -> Figure:
     return figure
 
 
-def arms(tables: Tables) -> Figure:
-    """Plot what each mask changes of the largest cosine, that by weight of `direct`."""
-    paper, direct = (table[table["grid"] == "arms"] for table in tables.values())
-    by_weight = direct[direct["arm"] == "pruned_weight"]
-    rows = pd.concat([paper[~paper["arm"].isin(UNTRAINED)], by_weight])
-    rows = rows[rows["metric"] == "max_alignment"].dropna(subset="paired_difference")
-    rows = rows.sort_values("paired_difference", ascending=False)
-    rows = rows.assign(
-        place=rows["arm"].replace(MASKS) + rows["n"].map(", $n$ = {}".format),
-        **{name: rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
-    )
-    figure, ((ax,),) = panels(height=1.0 + 0.24 * len(rows), width=NARROW)
-    look = STYLES[2].without_line
-    plot_points(ax, rows, "change", "place", look, order=list(rows["place"]), horizontal=True)
-    draw_zero_line(ax, vertical=True)
-    ax.set_xlabel("mean change over all frequencies")
-    figure.suptitle("What masks change of the largest cosine with the rare feature (0 to 1)")
-    figure.supxlabel(f"minus dense at the same seed, {INTERVALS} over $n$ seeds", size=7)
-    return figure
-
-
 def trajectories(tables: Tables) -> Figure:
     """Plot the largest cosine of dense by step at up to four eps_min, and the bias over the norm.
 
@@ -242,10 +222,10 @@ def trajectories(tables: Tables) -> Figure:
     )  # fmt: skip
     ax.fill_between(gate.index, gate, color="0.9", lw=0, zorder=0)
     place = {"transform": ax.get_yaxis_transform(), "ha": "right", "color": "0.35"}
-    ax.text(0.97, 0.2, "grey: too weak for the gate", **place)
+    ax.text(0.99, 0.2, "grey: the gate is shut", **place)
     ax.set(xscale="log", xlabel=STEP, ylabel="largest cosine", ylim=(-0.02, 1.04))
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median()
+    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median().round(2)
     ends = {f"frequency {eps:g}": (value, styles[eps].colour) for eps, value in last.items()}
     label_ends(ax, ends)
     figure.suptitle("The largest cosine with the rare feature over training, by its frequency")

@@ -14,7 +14,7 @@ from rarefeat.figures.panels import (
     finish_figure,
     label_ends,
     panels,
-    plot_effects,
+    plot_groups,
     plot_lines,
 )
 from rarefeat.figures.style import (
@@ -111,15 +111,19 @@ def printed_beside_measured(tables: Tables) -> Figure:
     (table,) = tables.values()
     both = table[table["quantity"] == "test_accuracy"].dropna(subset=["mean", "printed"])
     far = both[(both["mean"] - both["printed"]).abs() > FAR]
-    places = far["arm"].map(NAMES) + ",\n" + far["setting"].map(display_name)
-    far = far.assign(place=places, series="measured")
+    far = far.assign(off=far["mean"] - far["printed"]).sort_values("off", key=abs)[::-1]
+    settings = far["setting"].map(display_name).replace("interval", "label interval")
+    names = far["arm"].map(NAMES).str.removeprefix("network, ")
+    far = far.assign(place=names + ", " + settings, series="measured")
     printed = far.assign(series="printed", **dict.fromkeys(ESTIMATED, far["printed"]))
     styles = {
         "printed": STYLES[1].replace(filled=False).without_line,
         "measured": SeriesStyle(MASKED, "o").without_line,
     }
-    figure, ((ax,),) = panels(height=0.9 + 0.31 * len(far), width=NARROW)
-    plot_effects(ax, pd.concat([printed, far]), styles)
+    sides = {"below the printed": far["off"] < 0, "above the printed": far["off"] > 0}
+    groups = {side: list(far.loc[chosen, "place"]) for side, chosen in sides.items()}
+    figure, ((ax,),) = panels(height=1.3 + 0.2 * len(far), width=NARROW)
+    plot_groups(ax, pd.concat([printed, far]), styles, groups)
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     ax.set_xlabel("test accuracy")
     figure.suptitle("Where a measured test accuracy is far from the printed one")
