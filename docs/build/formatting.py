@@ -34,12 +34,10 @@ def number(value: float, digits: int = 3, sign: str = "") -> str:
     """Format a number; empty if it is missing."""
     if value is None or math.isnan(value):
         return ""
-    # Adding zero turns a rounded -0 into 0.
-    return (
-        f"{value:{sign}.1e}"
-        if digits > MOST_DIGITS
-        else f"{round(value, digits) + 0.0:{sign}.{digits}f}"
-    )
+    if digits > MOST_DIGITS:
+        return f"{value:{sign}.1e}"
+    # A rounded 0 has no sign, as the value may have the other one.
+    return f"{rounded:{sign}.{digits}f}" if (rounded := round(value, digits)) else f"{0:.{digits}f}"
 
 
 def decimals(value: float, low: float, high: float, digits: int) -> int:

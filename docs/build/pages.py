@@ -26,6 +26,7 @@ from formatting import (
     select_rows,
     single_row,
 )
+from late_learning import critical_pairs, dose, large_pushes, silent_pairs, theorem_share
 from mask_comparisons import compare_masks, count_masks
 from published_claims import all_claims, published_claims
 from published_tables import table_reductions
@@ -119,6 +120,11 @@ def template_environment(
         count_masks,
         format_effect,
         holm,
+        dose,
+        large_pushes,
+        theorem_share,
+        critical_pairs,
+        silent_pairs,
     )
     environment.globals |= {function.__name__: function for function in functions}
     environment.globals |= {
