@@ -24,7 +24,6 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import (
-    COLUMN,
     GREY,
     MANY,
     MASKED,
@@ -170,23 +169,28 @@ def table_2(tables: PublishedTables) -> Figure:
 def figures_by_bias(tables: PublishedTables) -> Figure:
     """Draw the runs that learn the rare feature and its energy, under our bias and as printed."""
     table = tables["bias_levels"]
-    names = {"confirmation": "bias 0.2\n(ours)", "printed_71": "0.71", "printed_100": "1"}
+    names = {
+        "confirmation": "bias 0.2,\n500 steps",
+        "printed_71": "0.71,\n2,000 steps",
+        "printed_100": "1,\n8,000 steps",
+    }
     looks = (STYLES[0], STYLES[4], STYLES[5].replace(colour=MANY[4]))
     styles = dict(zip(names, looks, strict=True))
     shown = {
         "learned": "runs that learn the rare feature",
         "energy_ratio": "its energy, as a share of a frequent one's",
     }
-    figure, axes = panels(2, 1, 4.4, COLUMN, sharex=True, sharey=True)
+    figure, axes = panels(2, 1, 4.4, NARROW, sharex=True, sharey=True)
     for ax, (metric, title) in zip(axes[:, 0], shown.items(), strict=True):
         rows = table[table["metric"] == metric]
         plot_lines(ax, rows, "eps_min", "value", styles, "study", (0, math.inf), band=True)
         for study, name in names.items():
             curve = rows[rows["study"] == study]
-            x = float(np.interp(0.62, curve["mean"], curve["eps_min"]))
-            offset = 22 if study == "printed_100" else -15
+            y = 0.25 if study == "printed_100" else 0.72
+            x = float(np.interp(y, curve["mean"], curve["eps_min"]))
+            offset = 18 if study == "printed_100" else -16
             ax.annotate(
-                name, (x, 0.62), (offset, 0), textcoords="offset points", va="center",
+                name, (x, y), (offset, 0), textcoords="offset points", va="center",
                 ha="left" if offset > 0 else "right", color=styles[study].colour,
             )  # fmt: skip
         ax.set(title=title)
