@@ -210,32 +210,43 @@ def photograph_views(tables: PublishedTables) -> Figure:
 
 
 def verdict_bars(tables: PublishedTables) -> str:
-    """Draw the shares of each paper's claims that are supported, open and contradicted, as SVG.
+    """Draw how many of each paper's claims are supported, open and contradicted, as SVG.
 
-    A claim is a part of the bar of its paper.
+    A claim is a part of the bar of its paper; a hatch tells contradicted ones apart in grey.
     """
     rows = shown_claims(tables)
     rows = rows.assign(paper=rows["paper"].str.removeprefix("beyond "))
     shares = rows["shown"].eq("supported").groupby(rows["paper"]).mean()
-    items, y = [], 0
+    step, y = WIDTH / rows["paper"].value_counts().max(), 0
+    hatch = 'width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
+    items = [f'<pattern id="claims-hatch" {hatch}><path d="M0 0 V5" stroke="#fff" stroke-width="3"/>']
+    items.append("</pattern>")
+
+    def hatched(x: float, y: float, width: float, height: float) -> str:
+        place = f'x="{x:.2f}" y="{y}" width="{width:.2f}" height="{height}"'
+        return f'<rect {place} fill="url(#claims-hatch)" pointer-events="none"/>'
+
     for left, (verdict, colour) in zip((1, 180, 320), COLOURS.items(), strict=True):
         look = f'width="12" height="12" stroke="#777" fill="{colour}"'
         count = (rows["shown"] == verdict).sum()
         items += [f'<rect x="{left}" y="4" {look}/>', text(left + 17, 15, f"{count} {verdict}")]
+    items.append(hatched(320, 4, 12, 12))
     for paper in shares.sort_values(ascending=False).index:
         claims, x, y = rows[rows["paper"] == paper], 0.0, y + 46
-        name, step = papers().get(paper, paper), WIDTH / len(claims)
-        items += [text(0, y - 6, name), text(WIDTH, y - 6, f"{len(claims)} claims", "end")]
-        for verdict, colour in (("supported", "#fff"), ("open", ""), ("contradicted", "#fff")):
+        counts = [str((claims["shown"] == verdict).sum()) for verdict in COLOURS]
+        items += [
+            text(0, y - 6, papers().get(paper, paper)),
+            text(WIDTH, y - 6, " + ".join(counts), "end"),
+        ]
+        for verdict in COLOURS:
             members = records(claims[claims["shown"] == verdict])
             for i, row in enumerate(members):
                 cell = f'x="{x + step * i:.2f}" y="{y}" width="{step:.2f}" height="20"'
                 items.append(claim_mark(row, "rect", cell))
-            if members:
-                middle = x + step * len(members) / 2
-                items.append(text(middle, y + 15, f"{len(members)}", "middle", True, colour))
+            if verdict == "contradicted" and members:
+                items.append(hatched(x, y, step * len(members), 20))
             x += step * len(members)
-        look = f'width="{WIDTH}" height="20" stroke="#777" fill="none"'
+        look = f'width="{x:.2f}" height="20" stroke="#777" fill="none"'
         items.append(f'<rect x="0" y="{y}" {look}/>')
     return svg(WIDTH, y + 22, items, "Claims of each paper by verdict")
 
