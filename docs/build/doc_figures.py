@@ -219,7 +219,9 @@ def verdict_bars(tables: PublishedTables) -> str:
     shares = rows["shown"].eq("supported").groupby(rows["paper"]).mean()
     step, y = WIDTH / rows["paper"].value_counts().max(), 0
     hatch = 'width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
-    items = [f'<pattern id="claims-hatch" {hatch}><path d="M0 0 V5" stroke="#fff" stroke-width="3"/>']
+    items = [
+        f'<pattern id="claims-hatch" {hatch}><path d="M0 0 V5" stroke="#fff" stroke-width="3"/>'
+    ]
     items.append("</pattern>")
 
     def hatched(x: float, y: float, width: float, height: float) -> str:
