@@ -120,7 +120,8 @@ def claims_forest(tables: PublishedTables) -> str:
         items.append(text(place(value), bottom + 14, words, end))
     items += [
         text(LEFT, bottom + 30, "\N{LEFTWARDS ARROW} outside"),
-        text(WIDTH / 2, bottom + 30, "distance in units of its uncertainty", "middle"),
+        text(WIDTH / 2, bottom + 30, "1: the interval ends at the range", "middle"),
+        text(WIDTH / 2, bottom + 46, "grey part: linear; outside of it: logarithmic", "middle"),
         text(RIGHT, bottom + 30, "inside \N{RIGHTWARDS ARROW}", "end"),
     ]
-    return svg(WIDTH, bottom + 36, items, title)
+    return svg(WIDTH, bottom + 52, items, title)

@@ -24,7 +24,6 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import (
-    COLUMN,
     GREY,
     MANY,
     MASKED,
@@ -170,23 +169,28 @@ def table_2(tables: PublishedTables) -> Figure:
 def figures_by_bias(tables: PublishedTables) -> Figure:
     """Draw the runs that learn the rare feature and its energy, under our bias and as printed."""
     table = tables["bias_levels"]
-    names = {"confirmation": "bias 0.2\n(ours)", "printed_71": "0.71", "printed_100": "1"}
+    names = {
+        "confirmation": "bias 0.2,\n500 steps",
+        "printed_71": "0.71,\n2,000 steps",
+        "printed_100": "1,\n8,000 steps",
+    }
     looks = (STYLES[0], STYLES[4], STYLES[5].replace(colour=MANY[4]))
     styles = dict(zip(names, looks, strict=True))
     shown = {
         "learned": "runs that learn the rare feature",
         "energy_ratio": "its energy, as a share of a frequent one's",
     }
-    figure, axes = panels(2, 1, 4.4, COLUMN, sharex=True, sharey=True)
+    figure, axes = panels(2, 1, 4.4, NARROW, sharex=True, sharey=True)
     for ax, (metric, title) in zip(axes[:, 0], shown.items(), strict=True):
         rows = table[table["metric"] == metric]
         plot_lines(ax, rows, "eps_min", "value", styles, "study", (0, math.inf), band=True)
         for study, name in names.items():
             curve = rows[rows["study"] == study]
-            x = float(np.interp(0.62, curve["mean"], curve["eps_min"]))
-            offset = 22 if study == "printed_100" else -15
+            y = 0.25 if study == "printed_100" else 0.72
+            x = float(np.interp(y, curve["mean"], curve["eps_min"]))
+            offset = 18 if study == "printed_100" else -16
             ax.annotate(
-                name, (x, 0.62), (offset, 0), textcoords="offset points", va="center",
+                name, (x, y), (offset, 0), textcoords="offset points", va="center",
                 ha="left" if offset > 0 else "right", color=styles[study].colour,
             )  # fmt: skip
         ax.set(title=title)
@@ -206,32 +210,45 @@ def photograph_views(tables: PublishedTables) -> Figure:
 
 
 def verdict_bars(tables: PublishedTables) -> str:
-    """Draw the shares of each paper's claims that are supported, open and contradicted, as SVG.
+    """Draw how many of each paper's claims are supported, open and contradicted, as SVG.
 
-    A claim is a part of the bar of its paper.
+    A claim is a part of the bar of its paper; a hatch tells contradicted ones apart in grey.
     """
     rows = shown_claims(tables)
     rows = rows.assign(paper=rows["paper"].str.removeprefix("beyond "))
     shares = rows["shown"].eq("supported").groupby(rows["paper"]).mean()
-    items, y = [], 0
+    step, y = WIDTH / rows["paper"].value_counts().max(), 0
+    hatch = 'width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
+    items = [
+        f'<pattern id="claims-hatch" {hatch}><path d="M0 0 V5" stroke="#fff" stroke-width="3"/>'
+    ]
+    items.append("</pattern>")
+
+    def hatched(x: float, y: float, width: float, height: float) -> str:
+        place = f'x="{x:.2f}" y="{y}" width="{width:.2f}" height="{height}"'
+        return f'<rect {place} fill="url(#claims-hatch)" pointer-events="none"/>'
+
     for left, (verdict, colour) in zip((1, 180, 320), COLOURS.items(), strict=True):
         look = f'width="12" height="12" stroke="#777" fill="{colour}"'
         count = (rows["shown"] == verdict).sum()
         items += [f'<rect x="{left}" y="4" {look}/>', text(left + 17, 15, f"{count} {verdict}")]
+    items.append(hatched(320, 4, 12, 12))
     for paper in shares.sort_values(ascending=False).index:
         claims, x, y = rows[rows["paper"] == paper], 0.0, y + 46
-        name, step = papers().get(paper, paper), WIDTH / len(claims)
-        items += [text(0, y - 6, name), text(WIDTH, y - 6, f"{len(claims)} claims", "end")]
-        for verdict, colour in (("supported", "#fff"), ("open", ""), ("contradicted", "#fff")):
+        counts = [str((claims["shown"] == verdict).sum()) for verdict in COLOURS]
+        items += [
+            text(0, y - 6, papers().get(paper, paper)),
+            text(WIDTH, y - 6, " + ".join(counts), "end"),
+        ]
+        for verdict in COLOURS:
             members = records(claims[claims["shown"] == verdict])
             for i, row in enumerate(members):
                 cell = f'x="{x + step * i:.2f}" y="{y}" width="{step:.2f}" height="20"'
                 items.append(claim_mark(row, "rect", cell))
-            if members:
-                middle = x + step * len(members) / 2
-                items.append(text(middle, y + 15, f"{len(members)}", "middle", True, colour))
+            if verdict == "contradicted" and members:
+                items.append(hatched(x, y, step * len(members), 20))
             x += step * len(members)
-        look = f'width="{WIDTH}" height="20" stroke="#777" fill="none"'
+        look = f'width="{x:.2f}" height="20" stroke="#777" fill="none"'
         items.append(f'<rect x="0" y="{y}" {look}/>')
     return svg(WIDTH, y + 22, items, "Claims of each paper by verdict")
 

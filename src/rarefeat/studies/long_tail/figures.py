@@ -38,10 +38,9 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
         looks, where = LOOKS, rf"imbalance $\rho$ = {ratios[0]:g}, "
         rows = rows.assign(series=rows["metric"].map(THIRDS)).dropna(subset="series")
     else:
-        names = {rho: f"{rho:g}" for rho in ratios}
-        names[ratios[0]] = rf"imbalance $\rho$ = {ratios[0]:g}"
+        names = {rho: rf"$\rho$ = {rho:g}" for rho in ratios}
         looks = dict(zip(names.values(), sequential_styles(ratios).values(), strict=True))
-        where = ""
+        where = r"imbalance $\rho$, "
         rows = rows[rows["metric"] == "accuracy"]
         rows = rows.assign(series=rows["rho"].map(names))
     rows = rows.assign(

@@ -52,6 +52,11 @@ def name_of(arm: str) -> str:
     return HELP_NAMES.get(arm, display_name(arm.removeprefix("dense-")).replace("-", ", "))
 
 
+def name_mask(arm: str) -> str:
+    """Return the name of a mask as the page has it."""
+    return "oracle with a stop" if arm == "oracle_gated" else arm_name(arm)
+
+
 def select_point(table: pd.DataFrame) -> pd.DataFrame:
     """Select the rows at the smallest bias scale above 0 and the largest eps_min."""
     scales = table["point"].map(lambda point: float(share_of(point) or 0))
@@ -67,7 +72,7 @@ def selection_interventions(tables: Tables) -> Figure:
     plain = (rows["quantity"] == "gain") & rows["arm"].str.fullmatch(r"\w+(-onset=\d+)?")
     rows = rows[plain].sort_values("mean", ascending=False)
     rows = rows.assign(
-        place=rows["arm"].str.partition("-")[0].map(arm_name), series=rows["diverged"] > 0
+        place=rows["arm"].str.partition("-")[0].map(name_mask), series=rows["diverged"] > 0
     )
     figure, ((ax,),) = panels(height=1.0 + 0.21 * len(rows), width=NARROW)
     styles = {False: SeriesStyle(MASKED, "D"), True: SeriesStyle(RARE, "o", filled=False)}
@@ -75,7 +80,7 @@ def selection_interventions(tables: Tables) -> Figure:
     plot_points(ax, rows, "gain", "place", styles, order=order, horizontal=True, dodge=0)
     draw_zero_line(ax, vertical=True)
     ax.locator_params(axis="x", nbins=4)
-    ax.set_xlabel("change of the lead")
+    ax.set_xlabel("change of the lead (cosines: 0 to 1)")
     for y, row in enumerate(rows.itertuples()):
         colour = styles[row.series].colour
         ax.text(
