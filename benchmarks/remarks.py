@@ -18,8 +18,7 @@ Declared before the run; seeds are fresh.
   have over time, and the largest magnitude of the rarest over that of the second rarest; stated:
   it rises to 1, and then the second rarest's are masked, too. Beside it, training without a mask.
   Later and before its run: the same at a decay of 0.1, where a rare feature's neurons stay the
-  smallest when neurons are set by hand (docs/tables/premise_changes.csv), while at 0.05, inside
-  the theory's range, they do not.
+  smallest when all are set to one size (docs/tables/premise_changes.csv).
 
 Everything else is the regime of the paper's grid, with a bias scale of 0.2 and 500 steps; the last
 has 8,000 steps.
