@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 from claims_forest import COLOURS, WIDTH, claim_mark, claims_forest, shown_claims, svg, text
 from figures_from_published import iter_figures
 from formatting import records, select_rows
-from rarefeat.figures.labels import FREQUENCY, INTERVALS, arm_name, n_of
+from rarefeat.figures.labels import INTERVALS, arm_name, n_of
 from rarefeat.figures.panels import (
     ESTIMATED,
     draw_zero_line,
@@ -167,37 +167,36 @@ def table_2(tables: PublishedTables) -> Figure:
 
 
 def figures_by_bias(tables: PublishedTables) -> Figure:
-    """Draw the runs that learn the rare feature and its energy, under our bias and as printed."""
+    """Draw Figures 1 to 4, the runs that learn the rare feature and its energy, by the bias."""
     table = tables["bias_levels"]
-    names = {
-        "confirmation": "bias 0.2,\n500 steps",
-        "printed_71": "0.71,\n2,000 steps",
-        "printed_100": "1,\n8,000 steps",
-    }
+    names = {"confirmation": "0.2", "printed_71": "0.71", "printed_100": "1"}
     looks = (STYLES[0], STYLES[4], STYLES[5].replace(colour=MANY[4]))
     styles = dict(zip(names, looks, strict=True))
     shown = {
-        "learned": "runs that learn the rare feature",
-        "energy_ratio": "its energy, as a share of a frequent one's",
+        "aligned_neurons": "Figure 1: aligned neurons",
+        "max_alignment": "Figure 2: largest cosine",
+        "cosine_similarity_balanced": "Figure 3: pairs' similarity",
+        "regression_mse_balanced": "Figure 4: error of a head",
+        "learned": "share of runs that learn it",
+        "energy_ratio": "its energy over a frequent one's",
     }
-    figure, axes = panels(2, 1, 4.4, NARROW, sharex=True, sharey=True)
-    for ax, (metric, title) in zip(axes[:, 0], shown.items(), strict=True):
+    figure, axes = panels(3, 2, 5.6, NARROW, sharex=True)
+    for ax, (metric, title) in zip(axes.flat, shown.items(), strict=True):
         rows = table[table["metric"] == metric]
         plot_lines(ax, rows, "eps_min", "value", styles, "study", (0, math.inf), band=True)
-        for study, name in names.items():
-            curve = rows[rows["study"] == study]
-            y = 0.25 if study == "printed_100" else 0.72
-            x = float(np.interp(y, curve["mean"], curve["eps_min"]))
-            offset = 18 if study == "printed_100" else -16
+        first = rows[rows["eps_min"] == rows["eps_min"].min()].set_index("study")["mean"]
+        for study, name in names.items() if metric.endswith("balanced") else ():
+            place = (rows["eps_min"].min(), first[study])
+            up = -9 if name == "0.71" else 2
             ax.annotate(
-                name, (x, y), (offset, 0), textcoords="offset points", va="center",
-                ha="left" if offset > 0 else "right", color=styles[study].colour,
-            )  # fmt: skip
-        ax.set(title=title)
-        ax.yaxis.set_major_formatter(PercentFormatter(1))
-    ax.set_xlabel(FREQUENCY)
-    figure.suptitle("The rare feature under three strengths of the bias")
-    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}", size=7)
+                name, place, (1, up), textcoords="offset points", color=styles[study].colour
+            )
+        ax.set_title(title, size=8)
+    for ax in axes[-1]:
+        ax.set_xlabel("relative frequency")
+    figure.suptitle(f"The rare feature under a bias scale of {', '.join(names.values())}")
+    steps = "steps: 500 at 0.2, 2,000 at 0.71, 8,000 at 1"
+    figure.supxlabel(f"{steps}\n{INTERVALS}, {n_of(*rows['n'])}", size=7)
     return figure
 
 
