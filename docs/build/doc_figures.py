@@ -11,7 +11,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from claims_forest import COLOURS, WIDTH, claim_mark, claims_forest, shown_claims, svg, text
+from claims_forest import (
+    COLOURS,
+    TESTED,
+    WIDTH,
+    claim_mark,
+    claims_forest,
+    shown_claims,
+    svg,
+    text,
+)
 from figures_from_published import iter_figures
 from formatting import records, select_rows
 from rarefeat.figures.labels import INTERVALS, arm_name, n_of
@@ -216,22 +225,24 @@ def verdict_bars(tables: PublishedTables) -> str:
     rows = shown_claims(tables)
     rows = rows.assign(paper=rows["paper"].str.removeprefix("beyond "))
     shares = rows["shown"].eq("supported").groupby(rows["paper"]).mean()
-    step, y = WIDTH / rows["paper"].value_counts().max(), 0
+    step, y = WIDTH / rows["paper"].value_counts().max(), 26
+    title = "Claims of each paper or topic, by verdict"
     hatch = 'width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
     items = [
         f'<pattern id="claims-hatch" {hatch}><path d="M0 0 V5" stroke="#fff" stroke-width="3"/>'
     ]
-    items.append("</pattern>")
+    items += ["</pattern>", text(WIDTH / 2, 14, title, "middle", True)]
 
     def hatched(x: float, y: float, width: float, height: float) -> str:
         place = f'x="{x:.2f}" y="{y}" width="{width:.2f}" height="{height}"'
         return f'<rect {place} fill="url(#claims-hatch)" pointer-events="none"/>'
 
-    for left, (verdict, colour) in zip((1, 180, 320), COLOURS.items(), strict=True):
+    untested = f" ({(~rows['verdict'].isin(TESTED)).sum()} untested)"
+    for left, (verdict, colour) in zip((1, 132, 324), COLOURS.items(), strict=True):
         look = f'width="12" height="12" stroke="#777" fill="{colour}"'
-        count = (rows["shown"] == verdict).sum()
-        items += [f'<rect x="{left}" y="4" {look}/>', text(left + 17, 15, f"{count} {verdict}")]
-    items.append(hatched(320, 4, 12, 12))
+        words = f"{(rows['shown'] == verdict).sum()} {verdict}" + untested * (verdict == "open")
+        items += [f'<rect x="{left}" y="{y}" {look}/>', text(left + 17, y + 11, words)]
+    items.append(hatched(324, y, 12, 12))
     for paper in shares.sort_values(ascending=False).index:
         claims, x, y = rows[rows["paper"] == paper], 0.0, y + 46
         counts = [str((claims["shown"] == verdict).sum()) for verdict in COLOURS]
@@ -249,7 +260,7 @@ def verdict_bars(tables: PublishedTables) -> str:
             x += step * len(members)
         look = f'width="{x:.2f}" height="20" stroke="#777" fill="none"'
         items.append(f'<rect x="0" y="{y}" {look}/>')
-    return svg(WIDTH, y + 22, items, "Claims of each paper by verdict")
+    return svg(WIDTH, y + 22, items, title)
 
 
 DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure | str]]] = {
