@@ -106,35 +106,33 @@ def score_board(tables: PublishedTables) -> Figure:
 
 def algorithm_1(tables: PublishedTables) -> Figure:
     """Draw the share of runs that learn the feature with Algorithm 1, and with random masks."""
-    names = {"dense": "no mask", "pruned_neuron": "smallest", "random_neuron": "random"}
+    names = {"dense": "no mask", "pruned_neuron": "Algorithm 1", "random_neuron": "random mask"}
     looks = (SeriesStyle("black", "o"), SeriesStyle(MASKED, "s"), SeriesStyle(GREY, "D"))
     styles = {name: look.without_line for name, look in zip(names.values(), looks, strict=True)}
     table = tables["algorithm_1"]
-    onset = table["onset"].map("from step {}".format).where(table["arm"] != "dense", "")
+    onset = table["onset"].map(" from step {}".format).where(table["arm"] != "dense", "")
     ends = [
         fraction_interval(np.repeat([1.0, 0.0], [row.learned, row.n - row.learned]))
         for row in table.itertuples()
     ]
+    series = table["arm"].map(names)
     table = table.assign(
-        series=table["arm"].map(names),
-        place=(table["arm"].map(names) + " neurons " + onset).replace(
-            "no mask neurons ", "no mask"
-        ),
+        series=series,
+        place=series + onset,
         mean=table["learned"] / table["n"],
         ci_low=[low for low, _ in ends],
         ci_high=[high for _, high in ends],
     )
-    levels = sorted(set(table["eps_min"]))
     order = list(dict.fromkeys(table.sort_values(["arm", "onset"])["place"]))
-    figure, (axes,) = panels(1, len(levels), 2.2, NARROW, sharey=True)
-    for ax, eps_min in zip(axes, levels, strict=True):
-        rows = table[table["eps_min"] == eps_min]
+    figure, ((ax,),) = panels(1, 1, 2.3, NARROW)
+    for eps_min, rows in table.groupby("eps_min"):
         plot_points(ax, rows, "share", "place", styles, order=order, horizontal=True, dodge=0)
-        ax.set(title=f"frequency {eps_min:g}", xlim=(-0.05, 1.05))
-        ax.xaxis.set_major_formatter(PercentFormatter(1))
-        ax.set_xticks([0, 1])
-    figure.suptitle("Runs that learn the rare feature, with neurons masked and without")
-    figure.supxlabel(f"exact 95 % intervals, {n_of(*table['n'])}", size=7)
+        ax.text(rows["mean"].mean(), -0.5, f"{eps_min:g}", ha="center", va="bottom")
+    ax.set(xlim=(0, 1.02), ylim=(len(order) - 0.5, -0.5))
+    ax.set_xlabel(f"share of runs\nexact 95 % intervals, {n_of(*table['n'])}")
+    ax.set_title("at a relative frequency of", pad=14)
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Runs that learn the rare feature, with Algorithm 1 and without a mask")
     return figure
 
 
