@@ -108,7 +108,7 @@ def by_hand(seed, d, loss, data_law):
 
 
 # %%
-# Squares are the loop's and dots the laboratory's: means and 95 % intervals over seeds.
+# Filled marks are the loop's and open ones the laboratory's: means and 95 % intervals over seeds.
 LEARNERS = {
     "DCL": {"loss": dcl, "d": 9, "data_law": independent},
     "alignment and uniformity": {"loss": alignment_uniformity, "d": 9, "data_law": independent},
@@ -126,11 +126,14 @@ means, errors = (
     for how in ("mean", "sem")
 )
 figure, ax = plt.subplots(figsize=(6, 3), layout="constrained")
-for (name, metric), colour, marker in zip(means, "rbrb", "ssoo", strict=True):
-    shift = 0.1 * (name == "loop")
+for (name, metric), marker, fill in zip(means, "soso", ("C1", "C0", "w", "w"), strict=True):
+    shift, colour = 0.1 * (name == "loop"), "C1" if metric == "r2_rare" else "C0"
     x = [i + shift for i in range(len(means))]
-    ax.errorbar(x, means[name, metric], 2.36 * errors[name, metric], fmt=colour + marker, capsize=2)
-ax.set(ylabel="$R^2$ of the rare (red) and frequent features", xticks=range(3))
+    ax.errorbar(
+        x, means[name, metric], 2.36 * errors[name, metric], fmt=marker, color=colour, mfc=fill,
+        capsize=2,
+    )  # fmt: skip
+ax.set(ylabel="$R^2$ of the rare (squares) and\nfrequent features (circles)", xticks=range(3))
 ax.set_xticklabels(means.index)
 
 # %%

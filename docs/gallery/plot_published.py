@@ -21,12 +21,18 @@ print(len(origins), "tables; paper_trends is of", origins["paper_trends"]["run"]
 trends = pd.read_csv(folder / "paper_trends.csv").query(
     "metric == 'max_alignment' and paired_difference.notna()"
 )
-trends = trends[~trends["arm"].isin(["initial", "ideal"])]
+names = {
+    "pruned_neuron": "smallest neurons",
+    "oracle_all": "oracle",
+    "oracle_gated": "oracle with a stop",
+}
+trends = trends[trends["arm"].isin(list(names))].replace({"arm": names})
 ax = sns.scatterplot(trends, x="paired_difference", y="arm", hue="sigma", palette="viridis")
 ax.hlines(trends["arm"], trends["paired_ci_low"], trends["paired_ci_high"], color="0.5", zorder=0)
 ax.axvline(0, color="0.7", lw=0.8)
 ax.set(xlabel="largest cosine with the rare feature, minus dense", ylabel="mask")
 ax.get_legend().set_title("noise σ")
+ax.figure.set_size_inches(6, 2.6)
 ax.figure.tight_layout()
 
 # %%
