@@ -161,7 +161,7 @@ def table_2(tables: PublishedTables) -> Figure:
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of accuracy (points)")
     figure.suptitle("Change of accuracy by pruning a share of the weights, on CIFAR10-LT")
-    note = f"imbalance ρ = {rho:g}; here {INTERVALS}, {n_of(*gains['n'])};\nthe paper ± both standard deviations"
+    note = f"imbalance ρ = {rho:g}; here {INTERVALS}, {n_of(*gains['n'])};\nthe paper: no interval, standard deviation"
     figure.supxlabel(note)
     return figure
 
