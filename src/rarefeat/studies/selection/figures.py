@@ -24,6 +24,7 @@ from rarefeat.studies.selection.critical_frequency import AMONG, BELOW
 from rarefeat.studies.selection.doc_tables import digits_changes, masks, share_of
 
 Tables = Mapping[str, pd.DataFrame]
+RANDOM = arm_name("random")
 HELP_NAMES = {
     "dense": "as trained",
     "dense-threshold=rate": "bias by rate",
@@ -172,39 +173,39 @@ def law_errors_by_third(table: pd.DataFrame) -> Figure:
 
 
 def selection_digits(tables: Tables) -> Figure:
-    """Draw the changes of the accuracies on rare and frequent digits by every rule."""
+    """Draw the changes of the accuracies on rare and frequent digits at the largest imbalance."""
     (table,) = tables.values()
     rows = digits_changes(table) if "seed" in table else table
     value = "value" if "value" in rows else "mean"
     scaled = [name for name in (value, "ci_low", "ci_high") if name in rows]
+    rows = rows[rows["rho"] == rows["rho"].max()]
     rows = rows.assign(rule=rows["rule"].map(arm_name), **100 * rows[scaled])
-    means = rows.groupby(["rho", "rule", "group"])[value].mean()
+    means = rows.groupby(["rule", "group"])[value].mean().unstack()
     # The change by a mask that ruins the training is a hundred times that of others: a number.
-    ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
-    rhos = sorted(rows["rho"].unique())
-    order = list(means.unstack("group").groupby("rule")["tail"].mean().sort_values().index[::-1])
-    figure, axes = panels(len(rhos), 1, 0.6 + 1.5 * len(rhos), NARROW, sharex=True)
-    styles = {"tail": SeriesStyle(RARE, "s"), "head": SeriesStyle(FREQUENT, "D", filled=False)}
-    styles = {group: style.without_line for group, style in styles.items()}
-    text = "$\\leftarrow$ rare digits ${tail:.0f}$, frequent ${head:.0f}$"
-    sides = {"tail": ("rare digits  ", "right"), "head": ("  frequent digits", "left")}
-    for ax, rho in zip(axes[:, 0], rhos, strict=True):
-        far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
-        near = rows[(rows["rho"] == rho) & ~rows["rule"].isin(far.index)]
-        plot_points(
-            ax, near, "value", "rule", styles, series_column="group", order=order,
-            horizontal=True, dodge=0.3,
-        )  # fmt: skip
-        for group, (name, side) in sides.items():
-            x, colour = means[rho, order[0], group], styles[group].colour
-            ax.text(x, -0.45, name, color=colour, ha=side, va="bottom")
-        ax.vlines(0, -0.45, len(order) - 0.5, color=GREY, lw=0.7, zorder=0.5)
-        ax.locator_params(axis="x", nbins=5)
-        options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
-        for rule, change in far.iterrows():
-            ax.text(0.02, order.index(rule), text.format(**change), **options)
-        ax.set(title=rf"imbalance $\rho$ = {rho:g}", ylim=(len(order) - 0.5, -1.2))
-    ax.set_xlabel("change of accuracy (points)")
-    figure.suptitle("Change of the accuracy on digits by each mask")
-    figure.supxlabel(f"minus dense at the same seed, {INTERVALS}, {seeds_of(table)}", size=7)
+    ruined = means[means.abs().max(axis=1) > 10 * means.stack().abs().median()]
+    means = means.sort_values("tail", ascending=False)
+    order = sorted(means.index, key=lambda rule: (rule in ruined.index, rule != RANDOM))
+    styles = {
+        "tail": SeriesStyle(RARE, "s").without_line,
+        "head": SeriesStyle(FREQUENT, "D", filled=False).without_line,
+    }
+    figure, ((ax,),) = panels(height=1.0 + 0.26 * len(order), width=NARROW)
+    near = rows[~rows["rule"].isin(ruined.index)]
+    plot_points(
+        ax, near, "value", "rule", styles, series_column="group", order=order,
+        horizontal=True, dodge=0.3,
+    )  # fmt: skip
+    for group, name, side in (("tail", "rare digits", "center"), ("head", "frequent digits", "left")):
+        x, look = means.loc[RANDOM, group], styles[group]
+        ax.text(x, -0.5, f"{look.glyph} {name}", color=look.colour, ha=side, va="bottom")
+        ax.vlines(x, -0.5, len(order) - len(ruined) - 0.5, look.colour, ":", lw=0.7, zorder=0.5)
+    draw_zero_line(ax, vertical=True)
+    ax.locator_params(axis="x", nbins=5)
+    for rule, change in ruined.iterrows():
+        text = "$\\leftarrow$ rare digits ${tail:.0f}$, frequent ${head:.0f}$".format(**change)
+        ax.text(0.02, order.index(rule), text, transform=ax.get_yaxis_transform(), va="center")
+    ax.set(ylim=(len(order) - 0.5, -0.5), xlabel="change of accuracy (points)", ylabel="")
+    figure.suptitle("Change of the accuracy on digits by each mask, against no mask")
+    rho = rf"imbalance $\rho$ = {rows['rho'].max():g}; dotted: mask at random"
+    figure.supxlabel(f"{rho};\n{INTERVALS}, {seeds_of(rows)}")
     return figure
