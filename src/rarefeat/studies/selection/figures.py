@@ -67,7 +67,7 @@ def select_point(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def selection_interventions(tables: Tables) -> Figure:
-    """Draw what each mask changes of the rare feature's lead at one point, and who diverges."""
+    """Draw the change of the cosine, rare minus frequent, by mask at one point; who diverges."""
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)
     plain = (rows["quantity"] == "gain") & rows["arm"].str.fullmatch(r"\w+(-onset=\d+)?")
@@ -80,8 +80,8 @@ def selection_interventions(tables: Tables) -> Figure:
     order = list(rows["place"])
     plot_points(ax, rows, "gain", "place", styles, order=order, horizontal=True, dodge=0)
     draw_zero_line(ax, vertical=True)
-    ax.locator_params(axis="x", nbins=4)
-    ax.set_xlabel("change of the lead (cosines: 0 to 1)")
+    ax.locator_params(axis="x", steps=[5, 10])
+    ax.set_xlabel("change of the largest cosine,\nrare minus frequent features")
     for y, row in enumerate(rows.itertuples()):
         colour = styles[row.series].colour
         ax.text(
@@ -89,8 +89,8 @@ def selection_interventions(tables: Tables) -> Figure:
             transform=ax.get_yaxis_transform(),
         )  # fmt: skip
     ax.text(1.03, -0.7, "diverge", color=RARE, va="bottom", transform=ax.get_yaxis_transform())
-    figure.suptitle("Change of the rare feature's lead by each mask of neurons")
-    figure.supxlabel(f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}")
+    figure.suptitle("Change of the largest cosine by each mask of neurons")
+    figure.supxlabel(f"against no mask at the same seed;\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure
 
 
