@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, arm_name, n_of, seeds_of
-from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_effects, plot_points
+from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points
 from rarefeat.figures.style import (
     FREQUENT,
     GREY,
@@ -40,12 +40,9 @@ HELP_NAMES = {
 MEASURED_LABEL = r"measured critical $\varepsilon_{\min}$"
 PREDICTED_LABEL = r"predicted critical $\varepsilon_{\min}$"
 THIRDS = {
-    "lower third": STYLES[4].replace(marker="<", filled=False),
-    "lower": SeriesStyle("0.65", "<", filled=False),
+    "lower third": STYLES[4].replace(marker="<"),
     "upper third": STYLES[0].replace(marker=">"),
-    "upper": SeriesStyle("0.65", ">"),
 }
-"""Looks of thirds of settings: grey where the intervals of the two overlap."""
 
 
 def name_of(arm: str) -> str:
@@ -150,25 +147,27 @@ def selection_law(tables: Tables) -> Figure:
 
 
 def law_errors_by_third(table: pd.DataFrame) -> Figure:
-    """Draw the signed errors of the published `selection_law_errors`, by third of each setting."""
-    every = table[table["parameter"] == "all"].iloc[0]
+    """Draw the signed errors of the published `selection_law_errors` where thirds differ."""
     rows = table.rename(columns={"bias": "mean", "bias_low": "ci_low", "bias_high": "ci_high"})
-    rows = rows[rows["third"].isin(list(THIRDS))]
+    rows = rows.assign(series=rows["third"] + " third")[rows["third"].isin(["lower", "upper"])]
     pairs = rows.groupby("parameter")
-    overlap = pairs["ci_low"].transform("max") < pairs["ci_high"].transform("min")
-    series = rows["third"].where(overlap, rows["third"] + " third")
-    rows = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS), series=series)
-    order = rows.groupby("place")["mean"].agg(np.ptp).sort_values(ascending=False).index
-    figure, ((ax,),) = panels(height=1.1 + 0.24 * rows["place"].nunique(), width=NARROW)
-    ax.axvspan(every["bias_low"], every["bias_high"], color="0.92", lw=0, zorder=0)
-    plot_effects(ax, rows, THIRDS, list(order))
+    apart = pairs["ci_low"].transform("max") > pairs["ci_high"].transform("min")
+    shown = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS))[apart]
+    order = list(dict.fromkeys(shown["place"]))
+    figure, ((ax,),) = panels(height=1.2 + 0.4 * len(order), width=NARROW)
+    plot_points(ax, shown, "estimate", "place", THIRDS, order=order, horizontal=True, dodge=0)
+    for row in shown.itertuples():
+        look, y = THIRDS[row.series], order.index(row.place) - 0.15
+        text = f"{look.glyph} {row.series}"
+        ax.text(row.mean, y, text, color=look.colour, ha="center", va="bottom")
     draw_zero_line(ax, vertical=True)
-    ax.set(xlabel=f"predicted minus measured (band: all {every['regimes']} settings)", ylabel="")
+    ax.set(ylim=(len(order) - 0.5, -0.7), xlabel="predicted minus measured", ylabel="")
     ax.locator_params(axis="x", nbins=5)
     figure.suptitle("Error of the predicted critical frequency where a hyper-parameter\n"
                     "is in its lower and in its upper third")  # fmt: skip
-    note = f"{INTERVALS}, {n_of(*rows['regimes']).replace('seed', 'new setting')}"
-    figure.supxlabel(f"{note}; grey: the two intervals overlap", size=7)
+    note = f"{INTERVALS}, {n_of(*rows['regimes']).replace('seed', 'new setting')} each"
+    others = f"{rows['parameter'].nunique() - len(order)} other hyper-parameters"
+    figure.supxlabel(f"{note};\nthe intervals of {others} overlap")
     return figure
 
 
