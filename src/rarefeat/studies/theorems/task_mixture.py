@@ -360,9 +360,9 @@ def plot(tables: Mapping[str, pd.DataFrame], mixtures: dict[str, Mixture]) -> Fi
     ax.set(
         xlabel=f"relative frequency of the rare task\n{INTERVALS}, {seeds_of(rows)};"
         " dashed: Lemma F.3",
-        ylabel="weight of private features",
+        ylabel="weight of own features",
         ylim=(-0.01, None),
-        title="Weight of a rare task's own features, and of a frequent one's",
     )
+    figure.suptitle("Weight of a rare task's own features, and of a frequent one's")
     label_ends(ax, ends)
     return figure
