@@ -107,8 +107,8 @@ def augmentation_representations(tables: Tables) -> Figure:
 
 def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
     """Plot the accuracy of a linear probe of the features, by kind of views, for each table."""
-    views = {kind: name.removeprefix("views differ in ") for kind, name in name_views(kinds).items()}
-    names = {BEFORE: BEFORE} | views
+    views = name_views(kinds).items()
+    names = {BEFORE: BEFORE} | {kind: name.removeprefix("views differ in ") for kind, name in views}
     figure, axes = panels(
         len(tables), 1, 0.9 + 0.22 * len(names) * len(tables), NARROW, sharex=True
     )
