@@ -194,7 +194,7 @@ def selection_digits(tables: Tables) -> Figure:
         ax, near, "value", "rule", styles, series_column="group", order=order,
         horizontal=True, dodge=0.3,
     )  # fmt: skip
-    sides = {"tail": ("rare digits", "center"), "head": ("frequent digits", "left")}
+    sides = {"tail": ("rare digits", "right"), "head": ("frequent digits", "left")}
     for group, (name, side) in sides.items():
         x, look = means.loc[RANDOM, group], styles[group]
         ax.text(x, -0.5, f"{look.glyph} {name}", color=look.colour, ha=side, va="bottom")

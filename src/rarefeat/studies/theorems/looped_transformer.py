@@ -189,11 +189,12 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
         ax.set(xlabel="loops $t$", title=f"{n:g} examples", ylim=(-140, 4))
     ends, last = at_size.groupby("at")["value"].mean(), at_size["at"].max()
     left, right = axes[0, 0], axes[0, -1]
+    below = f"↓ ${ends[last]:.0f}$ at {last:g}" if ends[last] < left.get_ylim()[0] else ""
     for ax, x, y, name, look in (
         (left, 0.97, 0.89, r"bound, $-t/\kappa$", {"ha": "right"}),
         (left, 0.58, 0.33, "without rounding", {"ha": "right"}),
         (right, 0.32, 0.28, "in double\nprecision", {"color": marks.colour}),
-        (right, 0.38, 0.03, f"↓ ${ends[last]:.0f}$ at {last:g}", {}),
+        (right, 0.38, 0.03, below, {}),
     ):
         ax.text(x, y, name, transform=ax.transAxes, **look)
     left.set_ylabel("natural log of the squared\nerror over that at the start")
