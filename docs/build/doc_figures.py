@@ -11,7 +11,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from claims_forest import COLOURS, WIDTH, claim_mark, claims_forest, shown_claims, svg, text
+from claims_forest import (
+    COLOURS,
+    TESTED,
+    WIDTH,
+    claim_mark,
+    claims_forest,
+    shown_claims,
+    svg,
+    text,
+)
 from figures_from_published import iter_figures
 from formatting import records, select_rows
 from rarefeat.figures.labels import INTERVALS, arm_name, n_of
@@ -97,35 +106,33 @@ def score_board(tables: PublishedTables) -> Figure:
 
 def algorithm_1(tables: PublishedTables) -> Figure:
     """Draw the share of runs that learn the feature with Algorithm 1, and with random masks."""
-    names = {"dense": "no mask", "pruned_neuron": "smallest", "random_neuron": "random"}
+    names = {"dense": "no mask", "pruned_neuron": "Algorithm 1", "random_neuron": "random mask"}
     looks = (SeriesStyle("black", "o"), SeriesStyle(MASKED, "s"), SeriesStyle(GREY, "D"))
     styles = {name: look.without_line for name, look in zip(names.values(), looks, strict=True)}
     table = tables["algorithm_1"]
-    onset = table["onset"].map("from step {}".format).where(table["arm"] != "dense", "")
+    onset = table["onset"].map(" from step {}".format).where(table["arm"] != "dense", "")
     ends = [
         fraction_interval(np.repeat([1.0, 0.0], [row.learned, row.n - row.learned]))
         for row in table.itertuples()
     ]
+    series = table["arm"].map(names)
     table = table.assign(
-        series=table["arm"].map(names),
-        place=(table["arm"].map(names) + " neurons " + onset).replace(
-            "no mask neurons ", "no mask"
-        ),
+        series=series,
+        place=series + onset,
         mean=table["learned"] / table["n"],
         ci_low=[low for low, _ in ends],
         ci_high=[high for _, high in ends],
     )
-    levels = sorted(set(table["eps_min"]))
     order = list(dict.fromkeys(table.sort_values(["arm", "onset"])["place"]))
-    figure, (axes,) = panels(1, len(levels), 2.2, NARROW, sharey=True)
-    for ax, eps_min in zip(axes, levels, strict=True):
-        rows = table[table["eps_min"] == eps_min]
+    figure, ((ax,),) = panels(1, 1, 2.3, NARROW)
+    for eps_min, rows in table.groupby("eps_min"):
         plot_points(ax, rows, "share", "place", styles, order=order, horizontal=True, dodge=0)
-        ax.set(title=f"frequency {eps_min:g}", xlim=(-0.05, 1.05))
-        ax.xaxis.set_major_formatter(PercentFormatter(1))
-        ax.set_xticks([0, 1])
-    figure.suptitle("Runs that learn the rare feature, with neurons masked and without")
-    figure.supxlabel(f"exact 95 % intervals, {n_of(*table['n'])}", size=7)
+        ax.text(rows["mean"].mean(), -0.5, f"{eps_min:g}", ha="center", va="bottom")
+    ax.set(xlim=(0, 1.02), ylim=(len(order) - 0.5, -0.5))
+    ax.set_xlabel(f"share of runs\nexact 95 % intervals, {n_of(*table['n'])}")
+    ax.set_title("at a relative frequency of", pad=14)
+    ax.xaxis.set_major_formatter(PercentFormatter(1))
+    figure.suptitle("Runs that learn the rare feature, with Algorithm 1 and without a mask")
     return figure
 
 
@@ -216,22 +223,24 @@ def verdict_bars(tables: PublishedTables) -> str:
     rows = shown_claims(tables)
     rows = rows.assign(paper=rows["paper"].str.removeprefix("beyond "))
     shares = rows["shown"].eq("supported").groupby(rows["paper"]).mean()
-    step, y = WIDTH / rows["paper"].value_counts().max(), 0
+    step, y = WIDTH / rows["paper"].value_counts().max(), 26
+    title = "Claims of each paper or topic, by verdict"
     hatch = 'width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
     items = [
         f'<pattern id="claims-hatch" {hatch}><path d="M0 0 V5" stroke="#fff" stroke-width="3"/>'
     ]
-    items.append("</pattern>")
+    items += ["</pattern>", text(WIDTH / 2, 14, title, "middle", True)]
 
     def hatched(x: float, y: float, width: float, height: float) -> str:
         place = f'x="{x:.2f}" y="{y}" width="{width:.2f}" height="{height}"'
         return f'<rect {place} fill="url(#claims-hatch)" pointer-events="none"/>'
 
-    for left, (verdict, colour) in zip((1, 180, 320), COLOURS.items(), strict=True):
+    untested = f" ({(~rows['verdict'].isin(TESTED)).sum()} untested)"
+    for left, (verdict, colour) in zip((1, 132, 324), COLOURS.items(), strict=True):
         look = f'width="12" height="12" stroke="#777" fill="{colour}"'
-        count = (rows["shown"] == verdict).sum()
-        items += [f'<rect x="{left}" y="4" {look}/>', text(left + 17, 15, f"{count} {verdict}")]
-    items.append(hatched(320, 4, 12, 12))
+        words = f"{(rows['shown'] == verdict).sum()} {verdict}" + untested * (verdict == "open")
+        items += [f'<rect x="{left}" y="{y}" {look}/>', text(left + 17, y + 11, words)]
+    items.append(hatched(324, y, 12, 12))
     for paper in shares.sort_values(ascending=False).index:
         claims, x, y = rows[rows["paper"] == paper], 0.0, y + 46
         counts = [str((claims["shown"] == verdict).sum()) for verdict in COLOURS]
@@ -249,7 +258,7 @@ def verdict_bars(tables: PublishedTables) -> str:
             x += step * len(members)
         look = f'width="{x:.2f}" height="20" stroke="#777" fill="none"'
         items.append(f'<rect x="0" y="{y}" {look}/>')
-    return svg(WIDTH, y + 22, items, "Claims of each paper by verdict")
+    return svg(WIDTH, y + 22, items, title)
 
 
 DOC_FIGURES: dict[str, tuple[tuple[str, ...], Callable[[PublishedTables], Figure | str]]] = {

@@ -25,7 +25,7 @@ FIGURE = re.compile(r"<p>(<img [^>]*>)</p>\s*(?:<p><em>(.*?)</em></p>)?", re.DOT
 DRAWING = re.compile(r'<img [^>]*src="([^"]*)/figures/(\w+)\.svg"[^>]*>')
 BITMAP = re.compile(r'src="[^"]*/figures/([\w-]+\.png)"')
 EMBEDDED = re.compile(
-    r'<p>(<a href="([^"]*(?:play|save)\.html)">Open the page on its own</a>\.)</p>'
+    r'<p>(<a href="([^"]*(?:play|save)\.html)">Open the interactive page</a>\.)</p>'
 )
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\s*(\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL

@@ -23,8 +23,8 @@ from rarefeat.workflow.files.markdown import markdown_table
 ABOUT = f"""Each claim declares its quantity, the range that this must lie in with the reason, one
 primary regime on seeds of its own, and a control, all before the run. That the quantity lies there
 is one test, and that it lies elsewhere another: a claim is **supported** or **contradicted** where
-one of them is passed. Where neither is, it has **too few seeds** if they could not have told the
-smallest difference that it names, and is **inconclusive** otherwise. Where what a statement assumes
+one of them is passed. A claim that passes neither has **too few seeds** if these could not have
+shown the smallest difference that it names, and is **inconclusive** otherwise. Where what a statement assumes
 is not shown, it is not tested: **premise not met**. What holds by construction is a **check** and
 is not counted. Primary regimes are corrected by Holm over a paper, at {ALPHA_LEVEL} for a false
 support anywhere and {ALPHA_LEVEL} for a false contradiction; the other regimes by Benjamini &

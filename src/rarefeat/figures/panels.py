@@ -199,14 +199,15 @@ def plot_points(
 
 
 def plot_effects(
-    ax: Axes, table: pd.DataFrame, styles: Mapping[str, SeriesStyle], order: Sequence[str] = ()
-) -> None:
+    ax: Axes, table: pd.DataFrame, styles: Mapping[str, SeriesStyle], order: Sequence[str] = (),
+    dodge: float = 0.3,
+) -> None:  # fmt: skip
     """Plot estimates of series in each place, joined by a line, in order or by difference."""
     ends = table.pivot(index="place", columns="series", values="mean")[list(styles)]
     ends = ends.loc[list(order) or ends.diff(axis=1).iloc[:, -1].sort_values().index]
     ax.hlines(range(len(ends)), ends.min(axis=1), ends.max(axis=1), color=GREY, lw=0.7, zorder=0.6)
     plot_points(
-        ax, table, "estimate", "place", styles, order=list(ends.index), horizontal=True, dodge=0.3
+        ax, table, "estimate", "place", styles, order=list(ends.index), horizontal=True, dodge=dodge
     )
     first, last = (ends.iloc[row].dropna().sort_values() for row in (0, -1))
     label_first(ax, first, styles)

@@ -56,11 +56,10 @@ def augmentation_dial(tables: Tables, pairs: dict[str, list[float]]) -> Figure:
     rows = rows[rows["metric"] == "covered_features"]
     styles = {name: look for name, look in OF_BIAS.items() if name in set(rows["series"])}
     figure, ((ax,),) = panels(height=1.1 + 0.25 * len(names), width=NARROW)
-    plot_effects(ax, rows, styles, list(names.values()))
-    ax.set(xlim=(-0.1, 1.0), xlabel="features with a neuron of their own", ylabel="")
+    plot_effects(ax, rows, styles, list(names.values()), dodge=0)
+    ax.set(xlim=(-0.1, 1), xlabel=f"share of features\n{INTERVALS}, {n_of(*rows['n'])}")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Features after training, by kind of positive pair")
-    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}", size=7)
+    figure.suptitle("Features with a neuron of their own, by kind of positive pair")
     return figure
 
 

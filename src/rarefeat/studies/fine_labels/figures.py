@@ -25,7 +25,7 @@ LABEL_STYLES = {
     "coarse labels": SeriesStyle("black", "o"),
     "fine labels": STYLES[4].replace(marker="s", filled=False),
 }
-PRINTED = "the paper"
+HERE, PRINTED = "◆ here", "□ paper"
 TASKS = {"loops": "do digits have closed loops"}
 DIRECTIONS = {
     "as printed": "sign as printed", "opposite": "the other sign",
@@ -72,7 +72,7 @@ def granularity(tables: Tables) -> Figure:
     parts = rows["labels"].str.partition("-")
     rows = rows.assign(
         place=(parts[2] + " " + parts[0].map(doc_tables.KINDS)).str.strip(),
-        series="here",
+        series=HERE,
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
     groups = {
@@ -82,7 +82,7 @@ def granularity(tables: Tables) -> Figure:
     printed = rows[rows["direction"] != "not compared"]
     printed = printed.assign(series=PRINTED, **dict.fromkeys(ESTIMATED, printed["printed"]))
     styles = {
-        "here": STYLES[2].without_line,
+        HERE: STYLES[2].without_line,
         PRINTED: STYLES[4].replace(marker="s", filled=False).without_line,
     }
     figure, ((ax,),) = panels(height=1.7 + 0.2 * len(rows), width=NARROW)
@@ -90,6 +90,6 @@ def granularity(tables: Tables) -> Figure:
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of error (points)")
     figure.suptitle(f"Error by labels of pretraining, minus that of {classes:g} superclasses")
-    note = f"task: {TASKS.get(task, task)}; the paper's images are others"
-    figure.supxlabel(f"{note}\n{INTERVALS}, {n_of(*rows['n'])}", size=7)
+    note = f"task: {TASKS.get(task, task)}; the paper: photographs of iNaturalist"
+    figure.supxlabel(f"{note}\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure
