@@ -27,6 +27,7 @@ from rarefeat.figures.labels import INTERVALS, arm_name, n_of
 from rarefeat.figures.panels import (
     ESTIMATED,
     draw_zero_line,
+    label_left,
     panels,
     plot_lines,
     plot_points,
@@ -75,7 +76,10 @@ MIN_REPLICAS = 5
 
 
 def score_board(tables: PublishedTables) -> Figure:
-    """Draw the AUC of every pruning rule at the end of training by bias, at one frequency."""
+    """Draw the AUC of every pruning rule at the end of training by bias, at one frequency.
+
+    Rules are in the order of their AUC at the smaller bias.
+    """
     eps_min = 0.7
     table = select_rows(tables["selection_scores_at_end"], eps_min=eps_min)
     table = table[table["n"] >= MIN_REPLICAS]
@@ -85,22 +89,18 @@ def score_board(tables: PublishedTables) -> Figure:
     )
     looks = STYLES[2].without_line, STYLES[1].replace(filled=False).without_line
     styles = dict(zip(sorted(set(table["series"])), looks, strict=True))
-    means = table.pivot(index="place", columns="series", values="mean")
-    means = means.loc[means.mean(axis=1).sort_values(ascending=False).index]
-    figure, ((ax,),) = panels(1, 1, 3.4, NARROW)
-    plot_points(
-        ax, table, "auc", "place", styles, order=list(means.index), horizontal=True, dodge=0.3
-    )
-    for name, x in means.iloc[-1].items():
-        label = f"{name},\n{n_of(*table['n'][table['series'] == name])}"
-        ax.text(x, len(means) - 0.6, label, color=styles[name].colour, ha="center", va="top")
-    ax.vlines(0.5, -0.6, len(means) - 0.6, color=GREY, lw=0.7, zorder=0.5)
-    ax.text(0.5, -0.6, "chance", color=GREY, ha="center", va="bottom")
-    ax.set(
-        xlim=(0, 1.05), ylim=(len(means) + 0.7, -0.6), xlabel="AUC: 1 if the rule ranks them first"
-    )
+    ranked = table.sort_values(["series", "mean"], ascending=[True, False])
+    order = list(dict.fromkeys(ranked["place"]))
+    figure, ((ax,),) = panels(1, 1, 3.9, NARROW)
+    plot_points(ax, table, "auc", "place", styles, order=order, horizontal=True, dodge=0.4)
+    label_left(ax, table[table["place"] == order[0]], styles, 0.4)
+    ax.vlines(0.5, 0.6, len(order) - 0.5, color=GREY, lw=0.7, zorder=0.5)
+    ax.text(0.5, len(order) - 0.5, "chance", color="0.35", ha="center", va="top")
+    ax.set(xlim=(0, 1.05), ylim=(len(order), -0.5), xlabel="AUC: 1 if the rule ranks them first")
     figure.suptitle("How well each rule finds the neurons of the rare feature")
-    figure.supxlabel(f"relative frequency {eps_min:g}; {INTERVALS}")
+    counts = table.groupby("point")["n"].max()
+    seeds = (f"{n_of(n)} at {point.removeprefix('share=')}" for point, n in counts.items())
+    figure.supxlabel(f"relative frequency {eps_min:g}; {INTERVALS},\n{', '.join(seeds)}")
     return figure
 
 
@@ -168,7 +168,7 @@ def table_2(tables: PublishedTables) -> Figure:
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of accuracy (points)")
     figure.suptitle("Change of accuracy by pruning a share of the weights, on CIFAR10-LT")
-    note = f"imbalance ρ = {rho:g}; here {INTERVALS}, {n_of(*gains['n'])};\nthe paper ± both standard deviations"
+    note = f"imbalance ρ = {rho:g}; here {INTERVALS}, {n_of(*gains['n'])};\nthe paper: no interval, standard deviation"
     figure.supxlabel(note)
     return figure
 
@@ -208,7 +208,7 @@ def figures_by_bias(tables: PublishedTables) -> Figure:
 
 
 def photograph_views(tables: PublishedTables) -> Figure:
-    """Draw what is read from features of images, by what the two views differ in."""
+    """Draw the accuracy of a linear probe of images, by what the two views differ in."""
     order = ("none", "crops", "crops_and_intensity", "colours", "crops_and_colours")
     shown = {"digits": "image_views", "photographs": "photograph_views"}
     found = {title: tables[name] for title, name in shown.items()}

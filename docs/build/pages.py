@@ -33,7 +33,7 @@ from published_tables import table_reductions
 from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html, format_effect
 from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
-from rarefeat.figures.labels import arm_name
+from rarefeat.figures.labels import PARAMETER_WORDS, arm_name
 from rarefeat.statistics import holm
 from rarefeat.studies.long_tail.doc_tables import TABLE_2
 from rarefeat.workflow.files.published import PublishedTables
@@ -78,7 +78,8 @@ def template_environment(
     - `rests_on(claim, verdict)`: nothing, or an error where the claim's verdict is another one;
     - `drawn(name)`: suffix of a figure in docs, empty if there is none;
     - `other_kinds`: kinds of study without a template, by name;
-    - `about_claims`, `table_2`: how verdicts are read, and the paper's Table 2.
+    - `about_claims`, `table_2`: how verdicts are read, and the paper's Table 2;
+    - `parameter_words`: names of hyper-parameters.
     """
     judged = cache(lambda: published_claims(tables, project))
 
@@ -146,6 +147,7 @@ def template_environment(
         },
         "about_claims": ABOUT,
         "table_2": TABLE_2,
+        "parameter_words": PARAMETER_WORDS,
     }
     return environment
 

@@ -151,7 +151,7 @@ ARM_WORDS = NAMES | {
     "pruned_unmasked": "eq. (5)",
     "pruned_straight_through": "straight-through",
     "self_damaging": "dual branch",
-    "resampled": "resampled tail",
+    "resampled": "balanced batches",
     "network": "network",
     "network-printed": "network, printed schedule",
     "network-weighted": "network, class weights",

@@ -235,17 +235,22 @@ def plot_groups(
     ax.tick_params(axis="y", length=0)
 
 
-def label_first(
-    ax: Axes, means: pd.Series, styles: Mapping[str, SeriesStyle], close: bool = False
-) -> None:
-    """Write the name of each series above its mark in the first row.
-
-    Of three, or of two that are close, the outer names stand aside.
-    """
-    outer = ["right", *["center"] * (len(means) - 2), "left"]
-    sides = outer if close or len(means) > 2 else ["center"] * len(means)
+def label_first(ax: Axes, means: pd.Series, styles: Mapping[str, SeriesStyle]) -> None:
+    """Write the name of each series above its mark in the first row; of three, two stand aside."""
+    sides = ("right", "center", "left") if len(means) > 2 else ("center", "center")
     for (name, x), side in zip(means.sort_values().items(), sides, strict=False):
         ax.text(x, -0.5, f" {name} ", color=styles[name].colour, ha=side, va="bottom")
+
+
+def label_left(
+    ax: Axes, row: pd.DataFrame, styles: Mapping[str, SeriesStyle], dodge: float
+) -> None:
+    """Write mark and name of each series left of its interval in the first row."""
+    ends, places = row.set_index("series")["ci_low"], np.linspace(-dodge, dodge, len(styles)) / 2
+    options = {"ha": "right", "va": "center_baseline", "zorder": 0.6}
+    for (name, look), y in zip(styles.items(), places, strict=True):
+        text, box = f"{look.glyph} {name}  ", {"color": "white", "pad": 0}
+        ax.text(ends[name], y, text, color=look.colour, bbox=box, **options)
 
 
 def check_linear(axis: Axis) -> None:

@@ -49,7 +49,8 @@ MANY = (
 )
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "*")
 GLYPHS = dict(zip(MARKERS, "●■◆▲▼✚✖◀▶★", strict=True))
-"""Marker as a character, by marker."""
+HOLLOW = dict(zip(MARKERS, "○□◇△▽✚✖◁▷☆", strict=True))
+"""Filled and hollow marker as a character, by marker."""
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (4, 1.5)),
@@ -116,6 +117,11 @@ class SeriesStyle:
             "mfc": face,
             "mec": self.colour,
         }
+
+    @property
+    def glyph(self) -> str:
+        """Marker as a character."""
+        return (GLYPHS if self.filled else HOLLOW)[self.marker]
 
     @property
     def without_line(self) -> "SeriesStyle":

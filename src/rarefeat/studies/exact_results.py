@@ -38,16 +38,16 @@ CAPTIONS = {
     " at which rank more directions begin to harm.",
     "spurious_features": "Each seed's instance: accuracy out of domain of the ridge's minimum over"
     " the number of invariant features, below the exp(-r / 10) that is stated. See how far below.",
-    "task_mixture": "Weight of a rare task's private features, and of a frequent one's, over how"
+    "task_mixture": "Weight of a rare task's own features, and of a frequent one's, over how"
     " often the rare task comes: minimisers of sampled losses, marks, and Lemma F.3, lines. See"
     " from which frequency on the rare task is encoded at all.",
     "modular_addition": "Normalised margin over gamma*, over training steps; mean over seeds with"
     " its 95 % interval. See whether it reaches 1.",
     "digit_neurons": "Silhouette of the best clustering of the neurons' directions at the end of"
     " training, by the size of the initial weights. See for which of them clusters form.",
-    "nuclear_norm": "Accuracy out of domain over the penalty on the nuclear norm, by the reading of"
-    " the text; dashed are the printed 0.76 without and 0.94 with the penalty. See which way the"
-    " penalty moves.",
+    "nuclear_norm": "Accuracy out of domain by the penalty on the nuclear norm, if the two hidden"
+    " values are the logits; dashed are the printed 0.76 without and 0.94 with the penalty. See"
+    " which way the penalty moves it.",
 }
 
 

@@ -105,8 +105,9 @@ def augmentation_representations(tables: Tables) -> Figure:
 
 
 def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
-    """Plot how often a linear probe of the features is right, by kind of views, for each table."""
-    names = {BEFORE: BEFORE} | name_views(kinds)
+    """Plot the accuracy of a linear probe of the features, by kind of views, for each table."""
+    views = name_views(kinds).items()
+    names = {BEFORE: BEFORE} | {kind: name.removeprefix("views differ in ") for kind, name in views}
     figure, axes = panels(
         len(tables), 1, 0.9 + 0.22 * len(names) * len(tables), NARROW, sharex=True
     )
@@ -121,9 +122,9 @@ def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
         plot_points(ax, rows, "value", "place", look, order=order, horizontal=True)
         count = rows["seed"].nunique() if "seed" in rows else rows["n"].max()
         ax.set_title(f"{title}, {n_of(count)}" if len(tables) > 1 else n_of(count))
-    ax.set(xlim=(0, 1.03), xlabel=f"a linear probe is right\n{INTERVALS}")
+    ax.set(xlim=(0, 1.03), xlabel=f"accuracy\n{INTERVALS}")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("What is read from features of images, by what two views differ in")
+    figure.suptitle("Accuracy of a linear probe, by what the two views differ in")
     return figure
 
 

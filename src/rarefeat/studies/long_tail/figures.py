@@ -6,18 +6,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEY_WORDS, arm_name, n_of
-from rarefeat.figures.panels import ESTIMATED, draw_zero_line, label_first, panels, plot_points
+from rarefeat.figures.panels import ESTIMATED, draw_zero_line, label_left, panels, plot_points
 from rarefeat.figures.style import FREQUENT, NARROW, RARE, SeriesStyle, sequential_styles
 from rarefeat.stages.tables import PAIRED
 from rarefeat.workflow.config.images import ImageArm
 
-THIRDS = {"few": "rarest third", "many": "most frequent third"}
+THIRDS = {"few": "rarest third", "many": "most frequent"}
 """Metrics of the linear probe on balanced images; `accuracy` is of all classes."""
 LOOKS = {
     "rarest third": SeriesStyle(RARE, "s"),
-    "most frequent third": SeriesStyle(FREQUENT, "D", filled=False),
+    "most frequent": SeriesStyle(FREQUENT, "D", filled=False),
 }
-BALANCED = "as many images, balanced"
+BALANCED = "no mask, balanced images"
 
 
 def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
@@ -49,17 +49,17 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
     )
     means = rows.pivot_table("mean", "place", "series")[list(looks)]
     means = means.sort_values(next(iter(looks)), ascending=False)
-    height = 0.9 + 0.11 * (1 + len(looks)) * max(len(means), 2)
+    dodge, height = 0.2 * len(looks), 0.9 + 0.11 * (1 + len(looks)) * max(len(means), 2)
     figure, ((ax,),) = panels(height=height, width=NARROW)
     plot_points(
-        ax, rows, "value", "place", looks, order=list(means.index), horizontal=True, dodge=0.4
+        ax, rows, "value", "place", looks, order=list(means.index), horizontal=True, dodge=dodge
     )
-    label_first(ax, means.iloc[0], looks, close=True)
+    label_left(ax, rows[rows["place"] == means.index[0]], looks, dodge)
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of accuracy (points)")
     dataset = ", ".join(rows["dataset"].unique())
-    figure.suptitle(f"Change of accuracy by method and masked share, on {dataset}")
-    figure.supxlabel(f"{where}minus dense at the same seed,\n{INTERVALS}, {n_of(*rows['n'])}")
+    figure.suptitle(f"Change of accuracy against the unpruned network, on {dataset}")
+    figure.supxlabel(f"{where}difference at the same seed,\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, arm_name, n_of, seeds_of
-from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_effects, plot_points
+from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points
 from rarefeat.figures.style import (
     FREQUENT,
     GREY,
@@ -24,6 +24,7 @@ from rarefeat.studies.selection.critical_frequency import AMONG, BELOW
 from rarefeat.studies.selection.doc_tables import digits_changes, masks, share_of
 
 Tables = Mapping[str, pd.DataFrame]
+RANDOM = arm_name("random")
 HELP_NAMES = {
     "dense": "as trained",
     "dense-threshold=rate": "bias by rate",
@@ -39,12 +40,9 @@ HELP_NAMES = {
 MEASURED_LABEL = r"measured critical $\varepsilon_{\min}$"
 PREDICTED_LABEL = r"predicted critical $\varepsilon_{\min}$"
 THIRDS = {
-    "lower third": STYLES[4].replace(marker="<", filled=False),
-    "lower": SeriesStyle("0.65", "<", filled=False),
+    "lower third": STYLES[4].replace(marker="<"),
     "upper third": STYLES[0].replace(marker=">"),
-    "upper": SeriesStyle("0.65", ">"),
 }
-"""Looks of thirds of settings: grey where the intervals of the two overlap."""
 
 
 def name_of(arm: str) -> str:
@@ -66,7 +64,7 @@ def select_point(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def selection_interventions(tables: Tables) -> Figure:
-    """Draw what each mask changes of the rare feature's lead at one point, and who diverges."""
+    """Draw the change of the cosine, rare minus frequent, by mask at one point; who diverges."""
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)
     plain = (rows["quantity"] == "gain") & rows["arm"].str.fullmatch(r"\w+(-onset=\d+)?")
@@ -79,8 +77,8 @@ def selection_interventions(tables: Tables) -> Figure:
     order = list(rows["place"])
     plot_points(ax, rows, "gain", "place", styles, order=order, horizontal=True, dodge=0)
     draw_zero_line(ax, vertical=True)
-    ax.locator_params(axis="x", nbins=4)
-    ax.set_xlabel("change of the lead (cosines: 0 to 1)")
+    ax.locator_params(axis="x", steps=[5, 10])
+    ax.set_xlabel("change of the largest cosine,\nrare minus frequent features")
     for y, row in enumerate(rows.itertuples()):
         colour = styles[row.series].colour
         ax.text(
@@ -88,8 +86,8 @@ def selection_interventions(tables: Tables) -> Figure:
             transform=ax.get_yaxis_transform(),
         )  # fmt: skip
     ax.text(1.03, -0.7, "diverge", color=RARE, va="bottom", transform=ax.get_yaxis_transform())
-    figure.suptitle("Change of the rare feature's lead by each mask of neurons")
-    figure.supxlabel(f"minus dense at the same seed, {INTERVALS}, {n_of(*rows['n'])}")
+    figure.suptitle("Change of the largest cosine by each mask of neurons")
+    figure.supxlabel(f"against no mask at the same seed;\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure
 
 
@@ -149,62 +147,65 @@ def selection_law(tables: Tables) -> Figure:
 
 
 def law_errors_by_third(table: pd.DataFrame) -> Figure:
-    """Draw the signed errors of the published `selection_law_errors`, by third of each setting."""
-    every = table[table["parameter"] == "all"].iloc[0]
+    """Draw the signed errors of the published `selection_law_errors` where thirds differ."""
     rows = table.rename(columns={"bias": "mean", "bias_low": "ci_low", "bias_high": "ci_high"})
-    rows = rows[rows["third"].isin(list(THIRDS))]
+    rows = rows.assign(series=rows["third"] + " third")[rows["third"].isin(["lower", "upper"])]
     pairs = rows.groupby("parameter")
-    overlap = pairs["ci_low"].transform("max") < pairs["ci_high"].transform("min")
-    series = rows["third"].where(overlap, rows["third"] + " third")
-    rows = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS), series=series)
-    order = rows.groupby("place")["mean"].agg(np.ptp).sort_values(ascending=False).index
-    figure, ((ax,),) = panels(height=1.1 + 0.24 * rows["place"].nunique(), width=NARROW)
-    ax.axvspan(every["bias_low"], every["bias_high"], color="0.92", lw=0, zorder=0)
-    plot_effects(ax, rows, THIRDS, list(order))
+    apart = pairs["ci_low"].transform("max") > pairs["ci_high"].transform("min")
+    shown = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS))[apart]
+    order = list(dict.fromkeys(shown["place"]))
+    figure, ((ax,),) = panels(height=1.2 + 0.4 * len(order), width=NARROW)
+    plot_points(ax, shown, "estimate", "place", THIRDS, order=order, horizontal=True, dodge=0)
+    for row in shown.itertuples():
+        look, y = THIRDS[row.series], order.index(row.place) - 0.15
+        text = f"{look.glyph} {row.series}"
+        ax.text(row.mean, y, text, color=look.colour, ha="center", va="bottom")
     draw_zero_line(ax, vertical=True)
-    ax.set(xlabel=f"predicted minus measured (band: all {every['regimes']} settings)", ylabel="")
+    ax.set(ylim=(len(order) - 0.5, -0.7), xlabel="predicted minus measured", ylabel="")
     ax.locator_params(axis="x", nbins=5)
     figure.suptitle("Error of the predicted critical frequency where a hyper-parameter\n"
                     "is in its lower and in its upper third")  # fmt: skip
-    note = f"{INTERVALS}, {n_of(*rows['regimes']).replace('seed', 'new setting')}"
-    figure.supxlabel(f"{note}; grey: the two intervals overlap", size=7)
+    note = f"{INTERVALS}, {n_of(*rows['regimes']).replace('seed', 'new setting')} each"
+    others = f"{rows['parameter'].nunique() - len(order)} other hyper-parameters"
+    figure.supxlabel(f"{note};\nthe intervals of {others} overlap")
     return figure
 
 
 def selection_digits(tables: Tables) -> Figure:
-    """Draw the changes of the accuracies on rare and frequent digits by every rule."""
+    """Draw the changes of the accuracies on rare and frequent digits at the largest imbalance."""
     (table,) = tables.values()
     rows = digits_changes(table) if "seed" in table else table
     value = "value" if "value" in rows else "mean"
     scaled = [name for name in (value, "ci_low", "ci_high") if name in rows]
+    rows = rows[rows["rho"] == rows["rho"].max()]
     rows = rows.assign(rule=rows["rule"].map(arm_name), **100 * rows[scaled])
-    means = rows.groupby(["rho", "rule", "group"])[value].mean()
+    means = rows.groupby(["rule", "group"])[value].mean().unstack()
     # The change by a mask that ruins the training is a hundred times that of others: a number.
-    ruined = means.unstack()[lambda wide: wide.abs().max(axis=1) > 10 * means.abs().median()]
-    rhos = sorted(rows["rho"].unique())
-    order = list(means.unstack("group").groupby("rule")["tail"].mean().sort_values().index[::-1])
-    figure, axes = panels(len(rhos), 1, 0.6 + 1.5 * len(rhos), NARROW, sharex=True)
-    styles = {"tail": SeriesStyle(RARE, "s"), "head": SeriesStyle(FREQUENT, "D", filled=False)}
-    styles = {group: style.without_line for group, style in styles.items()}
-    text = "$\\leftarrow$ rare digits ${tail:.0f}$, frequent ${head:.0f}$"
-    sides = {"tail": ("rare digits  ", "right"), "head": ("  frequent digits", "left")}
-    for ax, rho in zip(axes[:, 0], rhos, strict=True):
-        far = ruined[ruined.index.get_level_values("rho") == rho].droplevel("rho")
-        near = rows[(rows["rho"] == rho) & ~rows["rule"].isin(far.index)]
-        plot_points(
-            ax, near, "value", "rule", styles, series_column="group", order=order,
-            horizontal=True, dodge=0.3,
-        )  # fmt: skip
-        for group, (name, side) in sides.items():
-            x, colour = means[rho, order[0], group], styles[group].colour
-            ax.text(x, -0.45, name, color=colour, ha=side, va="bottom")
-        ax.vlines(0, -0.45, len(order) - 0.5, color=GREY, lw=0.7, zorder=0.5)
-        ax.locator_params(axis="x", nbins=5)
-        options = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 7}
-        for rule, change in far.iterrows():
-            ax.text(0.02, order.index(rule), text.format(**change), **options)
-        ax.set(title=rf"imbalance $\rho$ = {rho:g}", ylim=(len(order) - 0.5, -1.2))
-    ax.set_xlabel("change of accuracy (points)")
-    figure.suptitle("Change of the accuracy on digits by each mask")
-    figure.supxlabel(f"minus dense at the same seed, {INTERVALS}, {seeds_of(table)}", size=7)
+    ruined = means[means.abs().max(axis=1) > 10 * means.stack().abs().median()]
+    means = means.sort_values("tail", ascending=False)
+    order = sorted(means.index, key=lambda rule: (rule in ruined.index, rule != RANDOM))
+    styles = {
+        "tail": SeriesStyle(RARE, "s").without_line,
+        "head": SeriesStyle(FREQUENT, "D", filled=False).without_line,
+    }
+    figure, ((ax,),) = panels(height=1.0 + 0.26 * len(order), width=NARROW)
+    near = rows[~rows["rule"].isin(ruined.index)]
+    plot_points(
+        ax, near, "value", "rule", styles, series_column="group", order=order,
+        horizontal=True, dodge=0.3,
+    )  # fmt: skip
+    sides = {"tail": ("rare digits", "right"), "head": ("frequent digits", "left")}
+    for group, (name, side) in sides.items():
+        x, look = means.loc[RANDOM, group], styles[group]
+        ax.text(x, -0.5, f"{look.glyph} {name}", color=look.colour, ha=side, va="bottom")
+        ax.vlines(x, -0.5, len(order) - len(ruined) - 0.5, look.colour, ":", lw=0.7, zorder=0.5)
+    draw_zero_line(ax, vertical=True)
+    ax.locator_params(axis="x", nbins=5)
+    for rule, change in ruined.iterrows():
+        text = "$\\leftarrow$ rare digits ${tail:.0f}$, frequent ${head:.0f}$".format(**change)
+        ax.text(0.02, order.index(rule), text, transform=ax.get_yaxis_transform(), va="center")
+    ax.set(ylim=(len(order) - 0.5, -0.5), xlabel="change of accuracy (points)", ylabel="")
+    figure.suptitle("Change of the accuracy on digits by each mask, against no mask")
+    rho = rf"imbalance $\rho$ = {rows['rho'].max():g}; dotted: mask at random"
+    figure.supxlabel(f"{rho};\n{INTERVALS}, {seeds_of(rows)}")
     return figure

@@ -147,18 +147,14 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Plot how clear the clusters of neurons are after training, by initial size."""
     (table,) = tables.values()
     sizes = settings_on(table, "sigma")
-    words = {min(sizes): "narrow", max(sizes): "wide"}
-    names = {
-        setting: f"{words.get(sigma, 'middle')} initial weights, {sigma:g} / 8"
-        for sigma, setting in sizes.items()
-    }
+    names = {setting: f"standard deviation {sigma:g} / 8" for sigma, setting in sizes.items()}
     rows = of_quantity(table[table["at"] == table["at"].max()], "silhouette")
     rows, order = rows.assign(place=rows["setting"].map(names)), list(names.values())
     figure, ((ax,),) = panels(height=1.2 + 0.22 * max(len(names), 2), width=NARROW)
     plot_points(ax, rows, "value", "place", STYLES[0], bounds=SHARE, order=order, horizontal=True)
     ax.axvline(CLEAR, color=GREY, lw=0.7, zorder=0)
-    ax.text(CLEAR, 1, " clearly apart from here", transform=ax.get_xaxis_transform(), va="bottom")
-    ax.set(xlim=(-0.02, 1.02), xlabel=f"silhouette\n{INTERVALS}, {seeds_of(table)}")
-    steps = f"{table['at'].max():g}"
-    figure.suptitle(f"How clearly clusters of neurons are apart on digits after {steps} steps")
+    ax.text(CLEAR, 1, " clearly apart", transform=ax.get_xaxis_transform(), va="bottom")
+    ax.set(xlim=(-0.02, 1.02), xlabel="silhouette", ylabel="initial weights")
+    figure.suptitle("Silhouette of the clusters of neurons on digits")
+    figure.supxlabel(f"after {table['at'].max():g} steps; {INTERVALS}, {seeds_of(table)}")
     return figure

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import add_legend, panels, plot_lines
+from rarefeat.figures.panels import panels, plot_lines
 from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import STATED, plot_stated
+from rarefeat.studies.theorems.plots import plot_stated
 from rarefeat.studies.theorems.problems import LoopedProblem
 from rarefeat.studies.theorems.results import (
     Row,
@@ -179,19 +179,25 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
     every = 2 * np.diff(sorted(set(rounded["at"]))).min(initial=1)
     rounded = rounded[rounded["at"] % every == 0]
-    looks = {
-        "without rounding": STYLES[0].replace(marker=""),
-        "double precision": STYLES[2].without_line,
-        r"bound, $-t/\kappa$": STATED,
-    }
-    figure, axes = panels(1, len(shown), 2.7, NARROW, sharey=True)
+    line, marks = STYLES[0].replace(marker=""), STYLES[2].without_line
+    figure, axes = panels(1, len(shown), 3.0, NARROW, sharey=True)
     for ax, n in zip(axes[0], shown, strict=True):
-        for rows, look in zip((exact, rounded), looks.values(), strict=False):
-            of_size = rows[rows["setting"] == sizes[n]]
-            plot_lines(ax, of_size, "at", "value", look, band=bool(look.dash == "-"))
-        plot_stated(ax, exact[exact["setting"] == sizes[n]])
+        at_size = exact[exact["setting"] == sizes[n]]
+        plot_lines(ax, at_size, "at", "value", line, band=True)
+        plot_lines(ax, rounded[rounded["setting"] == sizes[n]], "at", "value", marks)
+        plot_stated(ax, at_size)
         ax.set(xlabel="loops $t$", title=f"{n:g} examples", ylim=(-140, 4))
-    axes[0, 0].set_ylabel("log of the squared error\nover that at the start")
+    ends, last = at_size.groupby("at")["value"].mean(), at_size["at"].max()
+    left, right = axes[0, 0], axes[0, -1]
+    below = f"↓ ${ends[last]:.0f}$ at {last:g}" if ends[last] < left.get_ylim()[0] else ""
+    for ax, x, y, name, look in (
+        (left, 0.97, 0.89, r"bound, $-t/\kappa$", {"ha": "right"}),
+        (left, 0.58, 0.33, "without rounding", {"ha": "right"}),
+        (right, 0.32, 0.28, "in double\nprecision", {"color": marks.colour}),
+        (right, 0.38, 0.03, below, {}),
+    ):
+        ax.text(x, y, name, transform=ax.transAxes, **look)
+    left.set_ylabel("natural log of the squared\nerror over that at the start")
     figure.suptitle("The error of the looped transformer, and its bound")
-    add_legend(figure, looks, f"{INTERVALS}, {seeds_of(table)}")
+    figure.supxlabel(f"{INTERVALS}, {seeds_of(table)}")
     return figure

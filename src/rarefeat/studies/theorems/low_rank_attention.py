@@ -16,10 +16,10 @@ from torch import Tensor
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_points
+from rarefeat.figures.panels import panels, plot_points
 from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import STATED, plot_stated
+from rarefeat.studies.theorems.plots import plot_stated
 from rarefeat.studies.theorems.problems import AttentionProblem
 from rarefeat.studies.theorems.results import (
     Row,
@@ -179,15 +179,17 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Plot loss by rank, simulated and in closed form."""
     (table,) = tables.values()
     signals = settings_on(table, "signal")
-    figure, axes = panels(1, len(signals), 2.6, NARROW)
+    figure, axes = panels(1, len(signals), 2.6, NARROW, sharey=True)
     losses, look = of_quantity(table, "loss"), STYLES[0]
     for ax, (signal, setting) in zip(axes[0], signals.items(), strict=True):
         rows = losses[losses["setting"] == setting]
         plot_points(ax, rows, "at", "value", look, bounds=(0, np.inf))
         plot_stated(ax, rows)
-        title = f"task in {signal:g} of {int(rows['at'].max())} directions"
-        ax.set(xlabel="rank $r$", ylim=(0, None), title=title)
-    axes[0, 0].set_ylabel("mean squared error")
-    figure.suptitle("The error of attention by its rank")
-    entries = {"simulated": look.without_line, "Theorem 5.4.2": STATED}
-    return finish_figure(figure, axes.flat, entries, f"{INTERVALS}, {seeds_of(table)}")
+        ranks = sorted(rows["at"].unique())
+        ax.set(xlabel="rank $r$", title=f"task in {signal:g} of {ranks[-1]:g} directions")
+        ax.set_xticks(sorted({0, *signals, ranks[-1]}))
+        ax.set_xticks(ranks, minor=True)
+    axes[0, 0].set(ylabel="mean squared error", ylim=(0, None))
+    figure.suptitle("Mean squared error of linear attention by its rank")
+    figure.supxlabel(f"dots: simulated, {INTERVALS}, {seeds_of(table)};\ndashed: Theorem 5.4.2")
+    return figure

@@ -41,7 +41,6 @@ AGREES = 0.7
 """How often the environmental feature has the label's sign in domain, and has not out of domain."""
 OOD_ERM, OOD_NUCLEAR = 0.76, 0.94
 """Accuracy out of domain as printed, without and with the nuclear norm."""
-MODELS = {"logits": "two logits", "head": "a trained head", "fixed_head": "a head of ones"}
 
 
 def sample(
@@ -143,25 +142,22 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Plot accuracy out of domain over the penalty at the middle sample size, by reading."""
+    """Plot accuracy out of domain of two logits by the penalty, at the middle sample size."""
     (table,) = tables.values()
     keys = table["setting"].str.extract(r"model=(?P<model>\w+)/n=(?P<n>\d+)").astype({"n": int})
     sizes = sorted(keys["n"].unique())
     n = sizes[len(sizes) // 2]
-    table = table.assign(series=keys["model"].map(MODELS))[keys["n"] == n]
-    rows = of_quantity(table, "ood_accuracy")
-    styles = dict(zip(MODELS.values(), (STYLES[0], STYLES[2], STYLES[4]), strict=True))
-    figure, ((ax,),) = panels(height=3.1, width=NARROW)
+    rows = of_quantity(table[(keys["n"] == n) & (keys["model"] == "logits")], "ood_accuracy")
     penalties = sorted(rows["at"].unique())
-    plot_points(ax, rows, "value", "at", styles, bounds=SHARE, order=penalties, horizontal=True)
-    names = [f"λ = {penalty:g}" if penalty else "no penalty" for penalty in penalties]
-    ax.set_yticks(range(len(names)), names)
-    for (name, style), y in zip(styles.items(), (-0.25, 0, 0.25), strict=True):
-        ax.text(0.97, y, name, color=style.colour, ha="right", va="center")
-    ax.vlines([OOD_ERM, OOD_NUCLEAR], [-0.5, 0.5], [0.5, len(names) - 0.5], GREY, STATED.dash)
+    names = {at: f"penalty λ = {at:g}" if at else "no penalty" for at in penalties}
+    rows, order = rows.assign(place=rows["at"].map(names)), list(names.values())
+    figure, ((ax,),) = panels(height=0.9 + 0.25 * len(order), width=NARROW)
+    look = STYLES[0].without_line
+    plot_points(ax, rows, "value", "place", look, bounds=SHARE, order=order, horizontal=True)
+    ax.vlines([OOD_ERM, OOD_NUCLEAR], [-0.4, 0.6], [0.4, len(order) - 0.6], GREY, STATED.dash)
     for x, name in ((OOD_ERM, "printed "), (OOD_NUCLEAR, "printed for some λ ")):
         ax.text(x, int(x > OOD_ERM), name, color="0.35", ha="right", va="center")
     ax.set(xlim=(0.68, 1.005), xlabel="accuracy out of domain")
     figure.suptitle(f"Accuracy out of domain with {n} samples, here and as printed")
-    figure.supxlabel(f"three readings of the text; {INTERVALS}, {seeds_of(rows)}", size=7.5)
+    figure.supxlabel(f"dots: here, {INTERVALS}, {seeds_of(rows)}")
     return figure

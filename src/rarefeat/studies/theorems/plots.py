@@ -42,7 +42,7 @@ def invariant_features(tables: Mapping[str, pd.DataFrame]) -> Figure:
     figure, ((ax,),) = panels(height=1.9, width=NARROW)
     look = STYLES[0].without_line
     plot_points(ax, rows, "value", "place", look, order=order, horizontal=True)
-    ax.set(xlim=(-0.03, 1.03), xlabel="squared distance, of the largest possible")
+    ax.set(xlim=(-0.03, 1.03), xlabel="squared distance (1: the largest possible)")
     figure.suptitle("How far the best contrastive embedding moves if a bit flips")
     figure.supxlabel(f"{INTERVALS}, {seeds_of(table)}")
     return figure

@@ -358,11 +358,11 @@ def plot(tables: Mapping[str, pd.DataFrame], mixtures: dict[str, Mixture]) -> Fi
         stated = of_task.sort_values("share")["stated"]
         ends[name] = stated.iloc[-1] if len(stated) else 0.0, look.colour
     ax.set(
-        xlabel=f"relative frequency of the rare task\n{INTERVALS}, {seeds_of(rows)};"
-        " dashed: Lemma F.3",
-        ylabel="weight of private features",
+        xlabel="relative frequency of the rare task",
+        ylabel="weight of own features",
         ylim=(-0.01, None),
-        title="Weight of a rare task's own features, and of a frequent one's",
     )
+    figure.suptitle("Weight of a rare task's own features, and of a frequent one's")
+    figure.supxlabel(f"{INTERVALS}, {seeds_of(rows)}; dashed: Lemma F.3")
     label_ends(ax, ends)
     return figure

@@ -45,6 +45,8 @@ NAMES = ARM_WORDS | {
     "network-printed": "network, printed steps",
     "network-no_structure": "network, no structure",
     "random_features": "random features",
+    "one_step": "features, one step",
+    "two_step": "features, two steps",
 }
 OVER_STEPS = ("network", "network-printed", "network-weighted", "ntk", "random_features")
 SHARE = (0.0, 1.0)
@@ -107,28 +109,38 @@ FAR = 0.05
 
 
 def printed_beside_measured(tables: Tables) -> Figure:
-    """Plot the test accuracies that are far from those of Tables A.1-A.5, beside these."""
+    """Plot the test accuracies that are far from those of Tables A.1-A.5, beside these.
+
+    A line is the accuracy of always naming the larger class, where classes are unbalanced.
+    """
     (table,) = tables.values()
     both = table[table["quantity"] == "test_accuracy"].dropna(subset=["mean", "printed"])
     far = both[(both["mean"] - both["printed"]).abs() > FAR]
-    far = far.assign(off=far["mean"] - far["printed"]).sort_values("off", key=abs)[::-1]
+    share = far["setting"].str.extract(r"class_ratio_(.+)")[0].astype(float)
+    far = far.assign(share=share, off=far["mean"] - far["printed"]).sort_values(["share", "off"])
     settings = far["setting"].map(display_name).replace("interval", "label interval")
-    names = far["arm"].map(NAMES).str.removeprefix("network, ")
-    far = far.assign(place=names + ", " + settings, series="measured")
-    printed = far.assign(series="printed", **dict.fromkeys(ESTIMATED, far["printed"]))
+    ratios = (100 * far["share"]).map(lambda percent: f"{percent:g}:{100 - percent:g}")
+    settings = settings.where(far["share"].isna(), ratios)
+    far = far.assign(place=far["arm"].map(NAMES) + ", " + settings, series="● measured")
+    printed = far.assign(series="□ printed", **dict.fromkeys(ESTIMATED, far["printed"]))
     styles = {
-        "printed": STYLES[1].replace(filled=False).without_line,
-        "measured": SeriesStyle(MASKED, "o").without_line,
+        "□ printed": STYLES[1].replace(filled=False).without_line,
+        "● measured": SeriesStyle(MASKED, "o").without_line,
     }
-    sides = {"below the printed": far["off"] < 0, "above the printed": far["off"] > 0}
+    sides = {"unbalanced classes": far["share"].notna(), "other settings": far["share"].isna()}
     groups = {side: list(far.loc[chosen, "place"]) for side, chosen in sides.items()}
     figure, ((ax,),) = panels(height=1.3 + 0.2 * len(far), width=NARROW)
     plot_groups(ax, pd.concat([printed, far]), styles, groups)
+    y = 1
+    for share, count in far["share"].value_counts().sort_index().items():
+        ax.vlines(share, y - 0.5, y + count - 0.5, GREY, lw=0.7, zorder=0.5)
+        y += count
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     ax.set_xlabel("test accuracy")
-    figure.suptitle("Where a measured test accuracy is far from the printed one")
-    near = f"the other {len(both) - len(far)} of {len(both)} are within {100 * FAR:g} points"
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(both)};\n{near} of the printed ones")
+    figure.suptitle(f"Test accuracies more than {100 * FAR:g} points from the printed ones")
+    near = f"the other {len(both) - len(far)} of {len(both)} are nearer"
+    line = f"line: share of the larger class; {INTERVALS},"
+    figure.supxlabel(f"{line}\n{seeds_of(both)}; {near}")
     return figure
 
 
