@@ -28,8 +28,8 @@ shown the smallest difference that it names, and is **inconclusive** otherwise. 
 statement assumes is not shown, it is not tested: **premise not met**. What holds by construction is
 a **check** and is not counted. Primary regimes are corrected by Holm over a paper, at {ALPHA_LEVEL}
 for a false support anywhere and {ALPHA_LEVEL} for a false contradiction; the other regimes by
-Benjamini & Hochberg within their claim. Intervals are 95 % ones, each for itself. *Diverged*: weights or loss
-not finite, or the unmasked loss above twice log K in some run."""
+Benjamini & Hochberg within their claim. Intervals are 95 % ones, each for itself. *Diverged*:
+weights or loss not finite, or the unmasked loss above twice log K in some run."""
 """How verdicts are read."""
 NOT_YET = "not yet run"
 ORDER = (
