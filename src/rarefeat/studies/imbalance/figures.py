@@ -1,7 +1,7 @@
 """Figures of the study of imbalance, drawn from its tables alone."""
 
 import functools
-import itertools
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +15,7 @@ from rarefeat.figures.labels import (
     EPS,
     INTERVALS,
     STEP,
+    TEST_SETS,
     add_series_column,
     arm_label,
     n_of,
@@ -24,20 +25,16 @@ from rarefeat.figures.labels import (
     test_set_name,
 )
 from rarefeat.figures.panels import (
-    add_panel_letters,
     draw_zero_line,
-    finish_figure,
     label_ends,
     paired_differences,
     panels,
     plot_lines,
     plot_points,
     set_x_margins,
-    set_y_range,
 )
 from rarefeat.figures.style import (
     COLUMN,
-    DASHES,
     GLYPHS,
     GREY,
     NARROW,
@@ -55,13 +52,14 @@ from rarefeat.studies.imbalance.doc_tables import compare_changes
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
-NOUNS = {
-    "aligned_neurons": "number of aligned neurons",
-    "max_alignment": "largest cosine",
-    "cosine_similarity": "similarity of positive pairs",
-    "regression_mse": "error of a linear head",
+TITLES = {
+    "aligned_neurons": "Neurons aligned with the rare feature",
+    "max_alignment": "Largest cosine with the rare feature",
+    "cosine_similarity": "Similarity of positive pairs",
+    "regression_mse": "Error of a linear head",
 }
-"""Names of metrics in titles."""
+NOISE = 0.05, 0.45, 1.25, 2.8125, 5.0
+"""NSR of Figures 1 to 4; each has one look in all of them."""
 
 
 def fate(tables: Tables) -> Figure:
@@ -93,82 +91,53 @@ def fate(tables: Tables) -> Figure:
 
 def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str], dict[float, SeriesStyle]]:
     """Return the grid with its series, those other than dense, and a style for each noise level."""
-    grid = add_series_column(grid)
+    grid = add_series_column(grid).round({"nsr": 6})
     others = sorted(set(grid.loc[~grid["arm"].isin(["dense", *UNTRAINED]), "series"]))
-    return grid, others, sequential_styles(sorted(grid["nsr"].unique()))
+    present = sorted(set(grid["nsr"]))
+    looks = sequential_styles(sorted({*NOISE, *present}))
+    return grid, others, {nsr: looks[nsr] for nsr in present}
 
 
-def noise_names(grid: pd.DataFrame) -> dict[float, str]:
-    """Return the name of each noise level by its NSR, in rising order."""
-    pairs = grid[["nsr", "sigma"]].drop_duplicates("nsr").sort_values("nsr").to_numpy()
-    return {nsr: f"NSR {nsr:.3g}\n($\\sigma$ {sigma:.3g})" for nsr, sigma in pairs}
-
-
-def alignment(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 1 and 2: dense above, and the gain of each other arm below."""
+def measured(tables: Tables, metric: str) -> Figure:
+    """Plot Figures 1 to 4, by test set: no mask above, and below what each other arm changes."""
     grid, others, levels = compared(*tables.values())
     plotted, heights = quantity(metric), [1.4, *(1 for _ in others)]
+    columns = [name for name in (metric, *(metric + name for name in TEST_SETS)) if name in grid]
     figure, axes = panels(
-        len(heights), 1, 3.7 * sum(heights) / 2.4, NARROW, sharex=True, height_ratios=heights
-    )
-    upper, *lower = axes[:, 0]
+        len(heights), len(columns), 3.7 * sum(heights) / 2.4, NARROW,
+        sharex=True, sharey="row", height_ratios=heights,
+    )  # fmt: skip
     dense = grid[grid["arm"] == "dense"]
-    plot_lines(upper, dense, "eps_min", metric, levels, "nsr", plotted.range)
-    upper.set_ylabel(plotted.short or plotted.symbol)
-    set_y_range(upper, plotted)
-    set_x_margins(upper, grid["eps_min"])
-    for ax, series in zip(lower, others, strict=True):
-        draw_zero_line(ax)
-        added = paired_differences(grid, metric, series, axes=("nsr", "eps_min"))
-        plot_points(ax, added, "eps_min", metric, levels, "nsr", plotted.difference)
-        ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} dense")
-    axes[-1, 0].set_xlabel(EPS)
-    last = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[metric].mean()
-    names = {nsr: f"{GLYPHS[levels[nsr].marker]} {name}" for nsr, name in noise_names(grid).items()}
-    ends = {names[nsr]: (last[nsr], levels[nsr].colour) for nsr in levels}
-    label_ends(upper, ends, least=0.21)
+    for column, (upper, *lower) in zip(columns, axes.T, strict=True):
+        plot_lines(upper, dense, "eps_min", column, levels, "nsr", plotted.range)
+        upper.set_title(test_set_name(column) or "no mask")
+        for ax, series in zip(lower, others, strict=True):
+            draw_zero_line(ax)
+            added = paired_differences(grid, column, series, axes=("nsr", "eps_min"))
+            plot_points(ax, added, "eps_min", column, levels, "nsr", plotted.difference)
+            ax.set_title("change")
+        for ax in (upper, *lower):
+            setp(ax.lines, markersize=3.6 if len(columns) == 1 else 2.7)
+        set_x_margins(upper, grid["eps_min"])
+    axes[0, 0].set_ylabel(textwrap.fill(plotted.symbol, 22))
+    for ax, series in zip(axes[1:, 0], others, strict=True):
+        ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} no mask")
+    last = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[columns[-1]].mean()
+    names = {nsr: f"{GLYPHS[look.marker]} NSR {nsr:.3g}" for nsr, look in levels.items()}
+    label_ends(
+        axes[0, -1], {names[nsr]: (last[nsr], levels[nsr].colour) for nsr in levels}, least=0.12
+    )
     figure.align_ylabels()
-    add_panel_letters(axes.flat)
-    figure.suptitle(f"The {NOUNS[metric]}, by frequency of the rare feature")
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(grid)}", size=7)
+    figure.supxlabel(f"{EPS}\n{INTERVALS}, {seeds_of(grid)}; changes at the same seed")
+    figure.suptitle(f"{TITLES[metric]}, and the change by a mask")
     return figure
 
 
-def quality(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 3 and 4 by test set: lines for dense, and marks for each other arm."""
-    grid, others, levels = compared(*tables.values())
-    plotted, dense = quantity(metric), grid[grid["arm"] == "dense"]
-    dashes = zip(levels, itertools.cycle(DASHES), strict=False)
-    lines = {nsr: SeriesStyle("black", dash=dash) for nsr, dash in dashes}
-    marks = {name: style.without_line for name, style in assign_styles(others).items()}
-    figure, axes = panels(2, 1, 4.4, COLUMN, sharex=True, sharey=True)
-    columns = {f"{metric}_balanced": axes[0, 0], f"{metric}_matched": axes[1, 0]}
-    for column, ax in columns.items():
-        plot_lines(ax, dense, "eps_min", column, lines, "nsr", plotted.range)
-        for place, (series, look) in enumerate(marks.items(), 1):
-            rows, looks = grid[grid["series"] == series], dict.fromkeys(levels, look)
-            # Intervals are nearly the same, so that those of a mask stand beside the others.
-            rows = rows.assign(eps_min=rows["eps_min"] + 0.009 * place)
-            plot_points(ax, rows, "eps_min", column, looks, "nsr", plotted.range, dodge=0)
-        setp(ax.lines, markersize=2.7)
-        ax.set(title=test_set_name(column), ylabel=plotted.symbol)
-    names = noise_names(grid)
-    for column, ax in columns.items():
-        ends = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[column].mean()
-        ends = {names[nsr]: (mean, "black") for nsr, mean in ends.items()}
-        label_ends(ax, ends, least=0.21)
-    set_x_margins(ax, grid["eps_min"])
-    ax.set_xlabel(EPS)
-    figure.suptitle(f"The {NOUNS[metric]}\nby frequency of the rare feature")
-    entries = {"no mask": SeriesStyle("black")} | {arm_label(name): marks[name] for name in marks}
-    return finish_figure(figure, (), entries, f"{INTERVALS}, {seeds_of(grid)}")
-
-
 # Figures of imbalance_and_pruning.
-figure1_aligned_neurons = functools.partial(alignment, metric="aligned_neurons")
-figure2_max_alignment = functools.partial(alignment, metric="max_alignment")
-figure3_cosine_similarity = functools.partial(quality, metric="cosine_similarity")
-figure4_regression_mse = functools.partial(quality, metric="regression_mse")
+figure1_aligned_neurons = functools.partial(measured, metric="aligned_neurons")
+figure2_max_alignment = functools.partial(measured, metric="max_alignment")
+figure3_cosine_similarity = functools.partial(measured, metric="cosine_similarity")
+figure4_regression_mse = functools.partial(measured, metric="regression_mse")
 
 
 def gate(tables: Tables) -> Figure:
