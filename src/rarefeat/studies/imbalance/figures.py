@@ -140,46 +140,43 @@ figure3_cosine_similarity = functools.partial(measured, metric="cosine_similarit
 figure4_regression_mse = functools.partial(measured, metric="regression_mse")
 
 
+LABELS = {
+    "as_trained": (0.57, 0.8),
+    "no_bias": (0.01, 0.62),
+    "bias_later": (0.27, 0.76),
+    "as_printed": (0.64, 0.2),
+    "oversampled_pairs": (0.04, 1.1),
+    "pruned": (0.54, 0.6),
+}
+"""Where names stand in the figure of the gate."""
+
+
 def gate(tables: Tables) -> Figure:
     """Plot the share of runs that learn the rare feature, as trained and with one change each."""
     table = compare_changes(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
-    names = ("as_trained", "no_bias", "bias_later", "as_printed", "oversampled_pairs", "pruned")
-    styles = assign_styles(["dense", *names[1:-1], "pruned_neuron"]).values()
-    shown = dict(zip(names, styles, strict=True))
+    styles = assign_styles(["dense", *list(LABELS)[1:-1], "pruned_neuron"]).values()
+    shown = dict(zip(LABELS, styles, strict=True))
     shown["pruned"] = shown["pruned"].without_line.replace(filled=False)
     # In grey the palette's own yellow and pink are pale.
     shown["bias_later"] = shown["bias_later"].replace(colour="#A66A00")
     shown["oversampled_pairs"] = shown["oversampled_pairs"].replace(colour="#AA4486")
-    # Five series lie on each other at both ends, and pruned runs on those as trained.
-    left_out = ~table["mean"].between(0.05, 0.95)
-    reach = float((table["ci_high"] - table["ci_low"])[left_out].max())
-    bare = left_out | (table["way"] == "pruned")
-    ends = {end: table[end].mask(bare, table["mean"]) for end in ("ci_low", "ci_high")}
+    # Lines would lie on each other where no run learns the feature, or every run does.
+    table = table.sort_values("eps_min", ignore_index=True)
+    learned = table.groupby("way")["mean"]
+    idle = (learned.shift(-1) == 0) | (learned.shift() == 1) & (table["way"] != "oversampled_pairs")
+    table = table.assign(eps_min=table["eps_min"] + 0.018 * (table["way"] == "pruned"))[~idle]
     figure, ((ax,),) = panels(height=3.3, width=NARROW)
-    beside = table["eps_min"] + 0.012 * (table["way"] == "pruned")
-    plot_lines(
-        ax, table.assign(eps_min=beside, **ends), "eps_min", "share", shown, "way", bounds=(0, 1)
-    )
-    for way, style in shown.items():
-        rows = table[table["way"] == way]
-        half = rows.loc[rows["mean"] >= 0.5, "eps_min"].min()
-        y, side = {
-            "no_bias": (0.7, "right"), "as_trained": (0.8, "right"), "pruned": (0.61, "left"),
-            "as_printed": (0.2, "left"), "oversampled_pairs": (1.1, "left"),
-            "bias_later": (0.62, "left"),
-        }.get(way, (0.68, "left"))  # fmt: skip
-        ax.annotate(
-            GATE.get(way, "squares:\npruned"), (half, y), va="center", ha=side,
-            xytext=(-12 if side == "right" else 12, 0), textcoords="offset points",
-            color=style.colour,
-        )  # fmt: skip
+    plot_lines(ax, table, "eps_min", "share", shown, "way", bounds=(0, 1))
+    for way, (x, y) in LABELS.items():
+        mark = GLYPHS[shown[way].marker] if way != "pruned" else "\N{WHITE SQUARE}"
+        name = f"{mark} {GATE.get(way, 'pruned')}"
+        ax.text(x, y, name, color=shown[way].colour, va="center")
     ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.04, 1.18))
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    set_x_margins(ax, table["eps_min"])
+    ax.set_xlim(0, 1.02)
     figure.suptitle("Runs that learn the rare feature, as trained and with one change")
-    note = f"exact 95 % intervals of shares from 5 to 95 %, others reach {100 * reach:.0f} points"
-    figure.supxlabel(f"{note}; {n_of(*table['n'])}", size=7)
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*table['n'])}")
     return figure
 
 
