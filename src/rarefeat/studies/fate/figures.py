@@ -67,9 +67,8 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
     names = {0: "fresh pairs", N: f"{N:,} reused pairs"}
     plain = plain.assign(series=plain["N"].map(names)).dropna(subset="series")
     # Intervals of fresh pairs stand beside those of reused ones.
-    plain["eps_min"] += 0.015 * (plain["N"] == 0)
-    looks = STYLES[4].replace(filled=False), STYLES[0]
-    styles = dict(zip(names.values(), looks, strict=False))
+    plain["eps_min"] += np.where(plain["N"] == 0, 0.014, -0.014)
+    styles = dict(zip(names.values(), (STYLES[4], STYLES[0]), strict=False))
     decays = sorted(set(plain["lambda"]))
     figure, axes = panels(1, len(decays), 2.2, NARROW, sharex=True, sharey=True)
     for ax, decay in zip(axes[0], decays, strict=True):
@@ -81,12 +80,13 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
     middle = axes[0, len(decays) // 2]
     for (name, look), y in zip(styles.items(), (0.3, 0.92), strict=False):
         place = {"ha": "right", "va": "center", "transform": middle.transAxes}
-        middle.text(1, y, name, color=look.colour, **place)
+        middle.text(1, y, f"{GLYPHS[look.marker]} {name}", color=look.colour, **place)
     axes[0, 0].set_yticks([0, 0.5, 1])
     axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
     axes[0, 0].set_ylabel("runs that have learned it")
-    figure.suptitle("Runs that have learned the rare feature at the end, by weight decay")
-    figure.supxlabel(f"exact 95 % intervals, {n_of(*plain['n'])}", size=7)
+    end = f"by step {plain['T'].max():,}, by weight decay"
+    figure.suptitle(f"Runs that have learned the rare feature {end}")
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*plain['n'])}")
     return figure
 
 
