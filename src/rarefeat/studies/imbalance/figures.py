@@ -197,16 +197,17 @@ def trajectories(tables: Tables) -> Figure:
         ax, rows, "step", "value", styles, series_column="eps_min", estimator="median",
         bounds=(0, 1), band=True, mark_every=4,
     )  # fmt: skip
-    ax.fill_between(gate.index, gate, color="0.9", lw=0, zorder=0)
-    place = {"transform": ax.get_yaxis_transform(), "ha": "right", "color": "0.35"}
-    ax.text(0.99, 0.2, "grey: the gate is shut", **place)
-    ax.set(xscale="log", xlabel=STEP, ylabel="largest cosine", ylim=(-0.02, 1.04))
+    ax.fill_between(gate.index, gate, step="post", color="0.9", lw=0, zorder=0)
+    # The table of a short run may have no step with a bias.
+    for step in gate.index[gate > 0][:1]:
+        ax.text(step, 0.17, "gate shut for\nthe best neuron", color="0.35")
+    ax.set(xscale="log", xlabel=STEP, ylabel="cosine of the best neuron", ylim=(-0.02, 1.04))
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median().round(2)
-    ends = {f"frequency {eps:g}": (value, styles[eps].colour) for eps, value in last.items()}
-    label_ends(ax, ends)
-    figure.suptitle("The largest cosine with the rare feature over training, by its frequency")
-    figure.supxlabel(f"median and its 95 % interval, {seeds_of(rows)}", size=7)
+    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median()
+    names = {eps: f"{GLYPHS[look.marker]} frequency {eps:g}" for eps, look in styles.items()}
+    label_ends(ax, {names[eps]: (last[eps], styles[eps].colour) for eps in chosen})
+    figure.suptitle("The best neuron's cosine with the rare feature, over training")
+    figure.supxlabel(f"median and its 95 % interval, {seeds_of(rows)}")
     return figure
 
 
