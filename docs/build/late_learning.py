@@ -17,7 +17,7 @@ def dose(point: Mapping) -> float:
 
 
 def large_pushes(points: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of the figure `fate_push` whose push is above twice the threshold."""
+    """Return the points with reused pairs or a push whose push is above twice the threshold."""
     own = points["study"].isin(["reused", "reuse", "rarest"]) & points["push"].isna()
     points = points[(own | points["push"].isin(["neuron", "feature"])) & (points["threshold"] > 0)]
     learned = (points["at_once"] + points["late"]) / points["n"]

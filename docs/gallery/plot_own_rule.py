@@ -30,13 +30,15 @@ runs = rarefeat.sweep(
 
 # %%
 # The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals:
-ax = runs.plot("max_alignment", paired=True)
+ax = runs.plot("max_alignment", paired=True, markersize=6)
 ax.figure.set_size_inches(4.3, 3.2)
 ax.set(xticks=sorted(set(runs.table["eps_min"])), ylim=(-1.05, 0.15))
 for name in ax.texts:
     # Both lines end near 0; where they are farthest apart their names say more.
     above = "random" in name.get_text()
-    name.set(x=0.6, y=0.05 if above else -0.97, ha="center", transform=ax.transData)
+    half = "a random half of the neurons" if above else "the half that agrees most"
+    name.set_text(f"{name.get_text()[0]} {half}")
+    name.set(x=0.57, y=0.06 if above else -0.97, ha="center", transform=ax.transData)
 ax.figure.suptitle("What masking half of the neurons changes", size="medium")
 
 # %%

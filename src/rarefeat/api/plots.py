@@ -21,6 +21,7 @@ from rarefeat.figures.style import (
     COLUMN,
     FREQUENT,
     GLYPHS,
+    GREY,
     RARE,
     RC,
     STYLES,
@@ -238,8 +239,9 @@ def draw_lines(
     elif is_numeric:
         # Each run has its own place beside the mean, in the order of the seeds.
         place = 0.05 * np.ptp(table[x]) * table.groupby(x)["seed"].rank(pct=True)
-        ax.plot(table[x] + place, table[metric], ".", color="0.6", ms=2.5, zorder=1)
-        note += "; dots: runs"
+        ax.plot(table[x] + place, table[metric], ".", color="black", ms=3.5, zorder=3)
+        styles["color"] = GREY
+        note = f"mean and 95 % interval; dots: {table['seed'].nunique()} seeds"
     student = functools.partial(
         mean_interval, bounds=difference_bounds(bounds) if minus else bounds
     )
@@ -252,7 +254,7 @@ def draw_lines(
     errors = {"errorbar": interval, "err_style": "band" if x == "step" else "bars"}
     sns.lineplot(table, x=x, y=metric, hue=hue, ax=ax, **(errors | styles | dict(options)))
     symbol = quantity(metric).short or quantity(metric).symbol
-    ax.set_xlabel(f"{AXIS_LABELS.get(x, x)}\n{note}")
+    ax.set_xlabel(f"{AXIS_LABELS.get(x, x)}\n{note}", linespacing=1.5)
     ax.set_ylabel(f"{symbol}, minus {minus}" if minus else symbol)
     if minus:
         ax.axhline(0, color="0.6", lw=0.8, zorder=0)

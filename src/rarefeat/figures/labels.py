@@ -65,7 +65,7 @@ QUANTITIES = {
     "intensity_invariance": Quantity("invariance\nto intensity", -1, 1),
     "overlap": Quantity("share of the smallest neurons\naligned with the minority feature", 0, 1),
 }
-TEST_SETS = {"_balanced": "balanced test set", "_matched": "test set at training frequencies"}
+TEST_SETS = {"_balanced": "balanced test set", "_matched": "test set as trained"}
 NAMES = {name: arm.label for name, arm in ARMS.items()} | {"self_damaging": "self-damaging"}
 """Names of arms, including those of images, where `display_name` is not their name."""
 KEYS = {

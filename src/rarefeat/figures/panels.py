@@ -18,7 +18,6 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from scipy.stats import binom, binomtest
 
-from rarefeat.figures.labels import Quantity
 from rarefeat.figures.style import GREY, PAGE, SeriesStyle
 from rarefeat.statistics import UNBOUNDED, student_interval
 
@@ -307,14 +306,6 @@ def draw_zero_line(ax: Axes, vertical: bool = False) -> None:
     (ax.axvline if vertical else ax.axhline)(0, color=GREY, lw=0.7, zorder=0.5)
 
 
-def set_y_range(ax: Axes, quantity: Quantity, pad: float = 0.04) -> None:
-    """Set the limits of y to the range of a quantity, as far as it has one."""
-    if np.isfinite(quantity.high) and quantity.low >= 0:
-        ax.set_ylim(quantity.low - pad, quantity.high + pad)
-    elif quantity.low == 0:
-        ax.set_ylim(bottom=-pad * ax.get_ylim()[1])
-
-
 def add_legend(
     figure: FigureBase,
     entries: dict[str, Any],
@@ -343,10 +334,10 @@ def add_legend(
 def label_ends(
     ax: Axes, ends: Mapping[str, tuple[float, str]], x: float = 1.02, least: float = 0.09
 ) -> None:
-    """Write the name of each line beside its end, in its colour."""
+    """Write the name of each line beside its end; names of one end stand in their order."""
     low, high = ax.get_ylim()
     step = least * (high - low)
-    names = sorted(ends, key=lambda name: ends[name][0])
+    names = sorted(ends, key=lambda name: round(ends[name][0] / (high - low), 2))
     places = [ends[name][0] for name in names]
     for i in range(1, len(places)):
         places[i] = max(places[i], places[i - 1] + step)

@@ -17,7 +17,7 @@ def test_user_arm_is_compared_with_dense(name):
     given = {"": synthetic_tables.grid(arms=(*WITH_UNTRAINED, "a_new_arm"), sigmas=(0.05,), **FEW)}
     drawn = texts(check(lambda: getattr(figures, name)(given)))
     for arm in ("pruned by neuron", "a new arm"):
-        assert sum(text in (arm, f"{arm}\n\N{MINUS SIGN} dense") for text in drawn) == 1
+        assert sum(text == f"{arm}\n\N{MINUS SIGN} no mask" for text in drawn) == 1
 
 
 def test_intervals_of_alignments_stay_within_their_range():

@@ -9,20 +9,19 @@ from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import n_of
 from rarefeat.figures.panels import panels, plot_effects, plot_lines
-from rarefeat.figures.style import NARROW, STYLES
+from rarefeat.figures.style import GLYPHS, NARROW, STYLES
 from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
 PAIRS = 8192
 """Number of reused pairs of the figure of decays."""
-DOSES = 0.04, 8
+DOSES = 0.3, 8
 """Range of pushes of the figure, in units of the threshold; its lower end stands for none."""
 PUSHED = {
-    "fresh": ("fresh pairs,\nno push", STYLES[0], DOSES[0], 0.41, "left"),
-    "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 1.0, 0.88, "right"),
-    "feature": ("fresh pairs,\na push for each feature", STYLES[1], 1.6, 0.6, "left"),
-    "": ("reused pairs,\ntheir own push", STYLES[2], 0.38, 0.58, "right"),
+    "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 0.94, (1.1, 0.85), "right"),
+    "feature": ("fresh pairs, a push\nfor each feature", STYLES[1], 1.06, (2.1, 0.48), "left"),
+    "": ("reused pairs,\ntheir own push", STYLES[2], 1.0, (3.1, 0.76), "left"),
 }
-"""What pushes: name, style, and where the name stands beside its marks."""
+"""What pushes: name, style, how far its marks stand aside, and where its name stands."""
 EARLY = 500
 """Step after which learning is late."""
 EARLY_AND_LATE = STYLES[4].replace(filled=False), STYLES[0]
@@ -68,9 +67,8 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
     names = {0: "fresh pairs", N: f"{N:,} reused pairs"}
     plain = plain.assign(series=plain["N"].map(names)).dropna(subset="series")
     # Intervals of fresh pairs stand beside those of reused ones.
-    plain["eps_min"] += 0.015 * (plain["N"] == 0)
-    looks = STYLES[4].replace(filled=False), STYLES[0]
-    styles = dict(zip(names.values(), looks, strict=False))
+    plain["eps_min"] += np.where(plain["N"] == 0, 0.014, -0.014)
+    styles = dict(zip(names.values(), (STYLES[4], STYLES[0]), strict=False))
     decays = sorted(set(plain["lambda"]))
     figure, axes = panels(1, len(decays), 2.2, NARROW, sharex=True, sharey=True)
     for ax, decay in zip(axes[0], decays, strict=True):
@@ -82,60 +80,55 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
     middle = axes[0, len(decays) // 2]
     for (name, look), y in zip(styles.items(), (0.3, 0.92), strict=False):
         place = {"ha": "right", "va": "center", "transform": middle.transAxes}
-        middle.text(1, y, name, color=look.colour, **place)
+        middle.text(1, y, f"{GLYPHS[look.marker]} {name}", color=look.colour, **place)
     axes[0, 0].set_yticks([0, 0.5, 1])
     axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
     axes[0, 0].set_ylabel("runs that have learned it")
-    figure.suptitle("Runs that have learned the rare feature at the end, by weight decay")
-    figure.supxlabel(f"exact 95 % intervals, {n_of(*plain['n'])}", size=7)
+    end = f"by step {plain['T'].max():,}, by weight decay"
+    figure.suptitle(f"Runs that have learned the rare feature {end}")
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*plain['n'])}")
     return figure
 
 
 def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Draw the fraction of learned replicas against the push over its threshold."""
     points = add_shares(tables["fate_points"].fillna({"push": ""}))
-    # Fresh pairs without a push stand at the left end of the axis, which is logarithmic.
-    points.loc[points["study"] == "fresh", "push"] = "fresh"
-    drawn = (points["push"] != "") | points["study"].isin(["fresh", "reused", "reuse", "rarest"])
-    points = points[drawn & points["push"].isin(list(PUSHED))]
-    own = points["push_size"].where(points["N"] == 0, points["kick_size"])
-    dose = (own / points["threshold"]).where(points["push"] != "fresh", DOSES[0])
-    beside = points["push"].map({"neuron": 0.94, "feature": 1.06}).fillna(1)
-    points = points.assign(dose=dose * beside)[dose.between(*DOSES)]
-    figure, axes = panels(2, 1, 4.4, NARROW, sharex=True, sharey=True)
+    points = points[(points["lambda"] == LATE) & (points["threshold"] > 0)]
+    size = points["push_size"].where(points["N"] == 0, points["kick_size"])
+    points = points.assign(dose=size / points["threshold"])
+    # A small run has no study of pushes.
+    names = ("fresh", "reused") if "reused" in set(points["study"]) else ("reuse", "reuse")
+    fresh, reused = (points["study"] == name for name in names)
+    none = points[fresh & (points["N"] == 0)].assign(push="neuron", dose=DOSES[0])
+    drawn = points["push"].isin(["neuron", "feature"]) | (reused & (points["N"] > 0))
+    points = pd.concat([none, points[drawn]])
+    figure, ((ax,),) = panels(height=2.9, width=NARROW)
     doses = np.geomspace(*DOSES, 200)
-    usual = points["lambda"] == LATE
-    parts = {f"weight decay {LATE:g}": points[usual], "other decays": points[~usual]}
-    for ax, (title, part) in zip(axes[:, 0], parts.items(), strict=True):
-        for row in points[["neurons", "features"]].head(1).itertuples():
-            shares = [
-                share_learned(doses, largest_normal(row.neurons), m)
-                for m in (row.neurons, row.features)
-            ]
-            ax.fill_between(doses, *shares, color="0.8", lw=0, zorder=0)
-            text = f"the theorem, for {row.features} to\n{row.neurons} independent pushes"
-            ax.text(1.2 * doses[np.searchsorted(shares[1], 0.1)], 0.04, text, color="0.35")
-        for kind, (label, style, x, y, side) in PUSHED.items():
-            rows = part[part["push"] == kind]
-            if len(rows):
-                bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T
-                ax.errorbar(
-                    rows["dose"], rows["mean"], bars.to_numpy(), elinewidth=0.8, clip_on=False,
-                    **style.without_line.line,
-                )  # fmt: skip
-                ax.text(x, y, label, color=style.colour, ha=side, va="center")
-        ax.set(title=title, ylabel="runs that have learned it", ylim=(-0.03, 1.03))
-    ax.set(
-        xscale="log",
-        xlim=(0.9 * DOSES[0], DOSES[1]),
-        xlabel="push on a neuron, as a multiple of the theorem's threshold",
-    )
-    ax.set_xticks([DOSES[0], 0.1, 0.3, 1, 3], ["no push", "0.1", "0.3", "1", "3"])
+    for row in points[["neurons", "features"]].head(1).itertuples():
+        limit = largest_normal(row.neurons)
+        shares = [share_learned(doses, limit, count) for count in (row.neurons, row.features)]
+        ax.fill_between(doses, *shares, color="0.85", lw=0, zorder=0)
+    ax.text(1.35, 0.12, "band: the theorem", color="0.35")
+    for kind, (name, style, aside, place, side) in PUSHED.items():
+        rows = points[points["push"] == kind]
+        if rows.empty:
+            continue
+        bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T.to_numpy()
+        look = style.without_line.line | {"elinewidth": 0.8, "clip_on": False}
+        ax.errorbar(rows["dose"] * aside, rows["mean"], bars, **look)
+        label = f"{GLYPHS[style.marker]} {name}"
+        ax.text(*place, label, color=style.colour, ha=side, va="center")
+    ax.set(xscale="log", xlim=(0.85 * DOSES[0], DOSES[1]), ylim=(-0.03, 1.03))
+    ax.set(xlabel="push on a neuron, as a multiple of the theorem's threshold")
+    ax.set(ylabel="runs that have learned it")
+    # "no push" is not on the logarithmic axis.
+    ax.text(0.42, -0.03, "//", ha="center", va="center", bbox={"color": "white", "pad": 1})
+    ax.set_xticks([DOSES[0], 0.5, 1, 2, 5], ["no push", "0.5", "1", "2", "5"])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Runs that learn the rare feature, by the push on a neuron")
-    note = f"exact 95 % intervals, {n_of(*points['n'])}; marks of equal pushes stand side by side"
-    figure.supxlabel(note, size=7)
+    note = f"exact 95 % intervals, {n_of(*points['n'])}; equal pushes stand side by side"
+    figure.supxlabel(note)
     return figure
 
 

@@ -88,26 +88,27 @@ FIGURES = {
     "figure1_aligned_neurons": Figure(
         ("paper.figures_1_and_2_grid",),
         "Neurons whose weights point along the rare feature, \\|cos\\| at least 0.3, against how"
-        " rare it is (a), and what changes at the same seed by pruning (b). See where the curves"
+        " rare it is, and below what changes at the same seed by pruning. See where the curves"
         " leave zero: below it no neuron learns the rare feature.",
     ),
     "figure2_max_alignment": Figure(
         ("paper.figures_1_and_2_grid",),
-        "The largest \\|cos\\| of any neuron with the rare feature, against how rare it is (a), and"
-        " what changes at the same seed by pruning (b). See how it climbs as the feature becomes as"
+        "The largest \\|cos\\| of any neuron with the rare feature, against how rare it is, and"
+        " below what changes at the same seed by pruning. See how it climbs as the feature becomes as"
         " frequent as the others.",
     ),
     "figure3_cosine_similarity": Figure(
         ("paper.figure_3_grid",),
-        "Cosine similarity of positive test pairs after training, by the noise (NSR). The encoder at"
-        " initialisation and the ideal one are in the table of trends, and so is what pruning"
-        " changes at the same seed.",
+        "Cosine similarity of positive test pairs after training, by the noise (NSR), and below what"
+        " changes at the same seed by pruning. The encoder at initialisation and the ideal one are"
+        " in the table of trends.",
     ),
     "figure4_regression_mse": Figure(
         ("paper.figure_4_grid",),
-        "Test error of a linear head that regresses the sum of the features, by the noise (NSR);"
-        " lower is better. See how little the rarest settings leave to gain at the frequencies of"
-        " training, where few samples have the feature.",
+        "Test error of a linear head that regresses the sum of the features, by the noise (NSR),"
+        " and below what changes at the same seed by pruning; lower is better. See how little the"
+        " rarest settings leave to gain at the frequencies of training, where few samples have the"
+        " feature.",
     ),
     "alignment_heatmap": Figure(
         ("alignment_heatmap",),

@@ -1,7 +1,7 @@
 """Figures of the study of imbalance, drawn from its tables alone."""
 
 import functools
-import itertools
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +15,7 @@ from rarefeat.figures.labels import (
     EPS,
     INTERVALS,
     STEP,
+    TEST_SETS,
     add_series_column,
     arm_label,
     n_of,
@@ -24,20 +25,16 @@ from rarefeat.figures.labels import (
     test_set_name,
 )
 from rarefeat.figures.panels import (
-    add_panel_letters,
     draw_zero_line,
-    finish_figure,
     label_ends,
     paired_differences,
     panels,
     plot_lines,
     plot_points,
     set_x_margins,
-    set_y_range,
 )
 from rarefeat.figures.style import (
     COLUMN,
-    DASHES,
     GLYPHS,
     GREY,
     NARROW,
@@ -55,13 +52,14 @@ from rarefeat.studies.imbalance.doc_tables import compare_changes
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]
 UNTRAINED = tuple(name for name, arm in ARMS.items() if not arm.trained)
-NOUNS = {
-    "aligned_neurons": "number of aligned neurons",
-    "max_alignment": "largest cosine",
-    "cosine_similarity": "similarity of positive pairs",
-    "regression_mse": "error of a linear head",
+TITLES = {
+    "aligned_neurons": "Neurons aligned with the rare feature",
+    "max_alignment": "Largest cosine with the rare feature",
+    "cosine_similarity": "Similarity of positive pairs",
+    "regression_mse": "Error of a linear head",
 }
-"""Names of metrics in titles."""
+NOISE = 0.05, 0.45, 1.25, 2.8125, 5.0
+"""NSR of Figures 1 to 4; each has one look in all of them."""
 
 
 def fate(tables: Tables) -> Figure:
@@ -93,124 +91,92 @@ def fate(tables: Tables) -> Figure:
 
 def compared(grid: pd.DataFrame) -> tuple[pd.DataFrame, list[str], dict[float, SeriesStyle]]:
     """Return the grid with its series, those other than dense, and a style for each noise level."""
-    grid = add_series_column(grid)
+    grid = add_series_column(grid).round({"nsr": 6})
     others = sorted(set(grid.loc[~grid["arm"].isin(["dense", *UNTRAINED]), "series"]))
-    return grid, others, sequential_styles(sorted(grid["nsr"].unique()))
+    present = sorted(set(grid["nsr"]))
+    looks = sequential_styles(sorted({*NOISE, *present}))
+    return grid, others, {nsr: looks[nsr] for nsr in present}
 
 
-def noise_names(grid: pd.DataFrame) -> dict[float, str]:
-    """Return the name of each noise level by its NSR, in rising order."""
-    pairs = grid[["nsr", "sigma"]].drop_duplicates("nsr").sort_values("nsr").to_numpy()
-    return {nsr: f"NSR {nsr:.3g}\n($\\sigma$ {sigma:.3g})" for nsr, sigma in pairs}
-
-
-def alignment(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 1 and 2: dense above, and the gain of each other arm below."""
+def measured(tables: Tables, metric: str) -> Figure:
+    """Plot Figures 1 to 4, by test set: no mask above, and below what each other arm changes."""
     grid, others, levels = compared(*tables.values())
     plotted, heights = quantity(metric), [1.4, *(1 for _ in others)]
+    columns = [name for name in (metric, *(metric + name for name in TEST_SETS)) if name in grid]
     figure, axes = panels(
-        len(heights), 1, 3.7 * sum(heights) / 2.4, NARROW, sharex=True, height_ratios=heights
-    )
-    upper, *lower = axes[:, 0]
+        len(heights), len(columns), 3.7 * sum(heights) / 2.4, NARROW,
+        sharex=True, sharey="row", height_ratios=heights,
+    )  # fmt: skip
     dense = grid[grid["arm"] == "dense"]
-    plot_lines(upper, dense, "eps_min", metric, levels, "nsr", plotted.range)
-    upper.set_ylabel(plotted.short or plotted.symbol)
-    set_y_range(upper, plotted)
-    set_x_margins(upper, grid["eps_min"])
-    for ax, series in zip(lower, others, strict=True):
-        draw_zero_line(ax)
-        added = paired_differences(grid, metric, series, axes=("nsr", "eps_min"))
-        plot_points(ax, added, "eps_min", metric, levels, "nsr", plotted.difference)
-        ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} dense")
-    axes[-1, 0].set_xlabel(EPS)
-    last = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[metric].mean()
-    names = {nsr: f"{GLYPHS[levels[nsr].marker]} {name}" for nsr, name in noise_names(grid).items()}
-    ends = {names[nsr]: (last[nsr], levels[nsr].colour) for nsr in levels}
-    label_ends(upper, ends, least=0.21)
+    for column, (upper, *lower) in zip(columns, axes.T, strict=True):
+        plot_lines(upper, dense, "eps_min", column, levels, "nsr", plotted.range)
+        upper.set_title(test_set_name(column) or "no mask")
+        for ax, series in zip(lower, others, strict=True):
+            draw_zero_line(ax)
+            added = paired_differences(grid, column, series, axes=("nsr", "eps_min"))
+            plot_points(ax, added, "eps_min", column, levels, "nsr", plotted.difference)
+            ax.set_title("change")
+        for ax in (upper, *lower):
+            setp(ax.lines, markersize=3.6 if len(columns) == 1 else 2.7)
+        set_x_margins(upper, grid["eps_min"])
+    axes[0, 0].set_ylabel(textwrap.fill(plotted.symbol, 22))
+    for ax, series in zip(axes[1:, 0], others, strict=True):
+        ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} no mask")
+    last = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[columns[-1]].mean()
+    names = {nsr: f"{GLYPHS[look.marker]} NSR {nsr:.3g}" for nsr, look in levels.items()}
+    label_ends(
+        axes[0, -1], {names[nsr]: (last[nsr], levels[nsr].colour) for nsr in levels}, least=0.12
+    )
     figure.align_ylabels()
-    add_panel_letters(axes.flat)
-    figure.suptitle(f"The {NOUNS[metric]}, by frequency of the rare feature")
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(grid)}", size=7)
+    figure.supxlabel(f"{EPS}\n{INTERVALS}, {seeds_of(grid)}; changes at the same seed")
+    figure.suptitle(f"{TITLES[metric]}, and the change by a mask")
     return figure
 
 
-def quality(tables: Tables, metric: str) -> Figure:
-    """Plot Figures 3 and 4 by test set: lines for dense, and marks for each other arm."""
-    grid, others, levels = compared(*tables.values())
-    plotted, dense = quantity(metric), grid[grid["arm"] == "dense"]
-    dashes = zip(levels, itertools.cycle(DASHES), strict=False)
-    lines = {nsr: SeriesStyle("black", dash=dash) for nsr, dash in dashes}
-    marks = {name: style.without_line for name, style in assign_styles(others).items()}
-    figure, axes = panels(2, 1, 4.4, COLUMN, sharex=True, sharey=True)
-    columns = {f"{metric}_balanced": axes[0, 0], f"{metric}_matched": axes[1, 0]}
-    for column, ax in columns.items():
-        plot_lines(ax, dense, "eps_min", column, lines, "nsr", plotted.range)
-        for place, (series, look) in enumerate(marks.items(), 1):
-            rows, looks = grid[grid["series"] == series], dict.fromkeys(levels, look)
-            # Intervals are nearly the same, so that those of a mask stand beside the others.
-            rows = rows.assign(eps_min=rows["eps_min"] + 0.009 * place)
-            plot_points(ax, rows, "eps_min", column, looks, "nsr", plotted.range, dodge=0)
-        setp(ax.lines, markersize=2.7)
-        ax.set(title=test_set_name(column), ylabel=plotted.symbol)
-    names = noise_names(grid)
-    for column, ax in columns.items():
-        ends = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[column].mean()
-        ends = {names[nsr]: (mean, "black") for nsr, mean in ends.items()}
-        label_ends(ax, ends, least=0.21)
-    set_x_margins(ax, grid["eps_min"])
-    ax.set_xlabel(EPS)
-    figure.suptitle(f"The {NOUNS[metric]}\nby frequency of the rare feature")
-    entries = {"no mask": SeriesStyle("black")} | {arm_label(name): marks[name] for name in marks}
-    return finish_figure(figure, (), entries, f"{INTERVALS}, {seeds_of(grid)}")
-
-
 # Figures of imbalance_and_pruning.
-figure1_aligned_neurons = functools.partial(alignment, metric="aligned_neurons")
-figure2_max_alignment = functools.partial(alignment, metric="max_alignment")
-figure3_cosine_similarity = functools.partial(quality, metric="cosine_similarity")
-figure4_regression_mse = functools.partial(quality, metric="regression_mse")
+figure1_aligned_neurons = functools.partial(measured, metric="aligned_neurons")
+figure2_max_alignment = functools.partial(measured, metric="max_alignment")
+figure3_cosine_similarity = functools.partial(measured, metric="cosine_similarity")
+figure4_regression_mse = functools.partial(measured, metric="regression_mse")
+
+
+LABELS = {
+    "as_trained": (0.57, 0.8),
+    "no_bias": (0.01, 0.62),
+    "bias_later": (0.27, 0.76),
+    "as_printed": (0.64, 0.2),
+    "oversampled_pairs": (0.04, 1.1),
+    "pruned": (0.54, 0.6),
+}
+"""Where names stand in the figure of the gate."""
 
 
 def gate(tables: Tables) -> Figure:
     """Plot the share of runs that learn the rare feature, as trained and with one change each."""
     table = compare_changes(*tables.values()) if len(tables) > 1 else next(iter(tables.values()))
-    names = ("as_trained", "no_bias", "bias_later", "as_printed", "oversampled_pairs", "pruned")
-    styles = assign_styles(["dense", *names[1:-1], "pruned_neuron"]).values()
-    shown = dict(zip(names, styles, strict=True))
+    styles = assign_styles(["dense", *list(LABELS)[1:-1], "pruned_neuron"]).values()
+    shown = dict(zip(LABELS, styles, strict=True))
     shown["pruned"] = shown["pruned"].without_line.replace(filled=False)
     # In grey the palette's own yellow and pink are pale.
     shown["bias_later"] = shown["bias_later"].replace(colour="#A66A00")
     shown["oversampled_pairs"] = shown["oversampled_pairs"].replace(colour="#AA4486")
-    # Five series lie on each other at both ends, and pruned runs on those as trained.
-    left_out = ~table["mean"].between(0.05, 0.95)
-    reach = float((table["ci_high"] - table["ci_low"])[left_out].max())
-    bare = left_out | (table["way"] == "pruned")
-    ends = {end: table[end].mask(bare, table["mean"]) for end in ("ci_low", "ci_high")}
+    # Lines would lie on each other where no run learns the feature, or every run does.
+    table = table.sort_values("eps_min", ignore_index=True)
+    learned = table.groupby("way")["mean"]
+    idle = (learned.shift(-1) == 0) | (learned.shift() == 1) & (table["way"] != "oversampled_pairs")
+    table = table.assign(eps_min=table["eps_min"] + 0.018 * (table["way"] == "pruned"))[~idle]
     figure, ((ax,),) = panels(height=3.3, width=NARROW)
-    beside = table["eps_min"] + 0.012 * (table["way"] == "pruned")
-    plot_lines(
-        ax, table.assign(eps_min=beside, **ends), "eps_min", "share", shown, "way", bounds=(0, 1)
-    )
-    for way, style in shown.items():
-        rows = table[table["way"] == way]
-        half = rows.loc[rows["mean"] >= 0.5, "eps_min"].min()
-        y, side = {
-            "no_bias": (0.7, "right"), "as_trained": (0.8, "right"), "pruned": (0.61, "left"),
-            "as_printed": (0.2, "left"), "oversampled_pairs": (1.1, "left"),
-            "bias_later": (0.62, "left"),
-        }.get(way, (0.68, "left"))  # fmt: skip
-        ax.annotate(
-            GATE.get(way, "squares:\npruned"), (half, y), va="center", ha=side,
-            xytext=(-12 if side == "right" else 12, 0), textcoords="offset points",
-            color=style.colour,
-        )  # fmt: skip
+    plot_lines(ax, table, "eps_min", "share", shown, "way", bounds=(0, 1))
+    for way, (x, y) in LABELS.items():
+        mark = GLYPHS[shown[way].marker] if way != "pruned" else "\N{WHITE SQUARE}"
+        name = f"{mark} {GATE.get(way, 'pruned')}"
+        ax.text(x, y, name, color=shown[way].colour, va="center")
     ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.04, 1.18))
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    set_x_margins(ax, table["eps_min"])
+    ax.set_xlim(0, 1.02)
     figure.suptitle("Runs that learn the rare feature, as trained and with one change")
-    note = f"exact 95 % intervals of shares from 5 to 95 %, others reach {100 * reach:.0f} points"
-    figure.supxlabel(f"{note}; {n_of(*table['n'])}", size=7)
+    figure.supxlabel(f"exact 95 % intervals, {n_of(*table['n'])}")
     return figure
 
 
@@ -231,16 +197,17 @@ def trajectories(tables: Tables) -> Figure:
         ax, rows, "step", "value", styles, series_column="eps_min", estimator="median",
         bounds=(0, 1), band=True, mark_every=4,
     )  # fmt: skip
-    ax.fill_between(gate.index, gate, color="0.9", lw=0, zorder=0)
-    place = {"transform": ax.get_yaxis_transform(), "ha": "right", "color": "0.35"}
-    ax.text(0.99, 0.2, "grey: the gate is shut", **place)
-    ax.set(xscale="log", xlabel=STEP, ylabel="largest cosine", ylim=(-0.02, 1.04))
+    ax.fill_between(gate.index, gate, step="post", color="0.9", lw=0, zorder=0)
+    # The table of a short run may have no step with a bias.
+    for step in gate.index[gate > 0][:1]:
+        ax.text(step, 0.17, "gate shut for\nthe best neuron", color="0.35")
+    ax.set(xscale="log", xlabel=STEP, ylabel="cosine of the best neuron", ylim=(-0.02, 1.04))
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median().round(2)
-    ends = {f"frequency {eps:g}": (value, styles[eps].colour) for eps, value in last.items()}
-    label_ends(ax, ends)
-    figure.suptitle("The largest cosine with the rare feature over training, by its frequency")
-    figure.supxlabel(f"median and its 95 % interval, {seeds_of(rows)}", size=7)
+    last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median()
+    names = {eps: f"{GLYPHS[look.marker]} frequency {eps:g}" for eps, look in styles.items()}
+    label_ends(ax, {names[eps]: (last[eps], styles[eps].colour) for eps in chosen})
+    figure.suptitle("The best neuron's cosine with the rare feature, over training")
+    figure.supxlabel(f"median and its 95 % interval, {seeds_of(rows)}")
     return figure
 
 

@@ -89,7 +89,8 @@ def half_and_double(tables: Tables) -> Figure:
     # A published table has no value where a run's has an empty text.
     table = table.fillna({"setting": ""}).rename(columns={"learned_share": "mean"})
     levels = sorted(table["eps_min"].unique())
-    table = table[table["eps_min"] == levels[len(levels) // 2]]
+    eps_min = levels[len(levels) // 2]
+    table = table[table["eps_min"] == eps_min]
     base, varied = table[table["setting"] == ""], table[table["setting"] != ""]
     places = varied["setting"].map(lambda name: PARAMETER_WORDS.get(name, name))
     names = {factor: FACTORS.get(factor, f"{factor:g}") for factor in sorted(set(varied["factor"]))}
@@ -99,9 +100,11 @@ def half_and_double(tables: Tables) -> Figure:
         ax.axvspan(study.ci_low, study.ci_high, color="0.92", lw=0, zorder=0)
         ax.axvline(study.mean, color=GREY, lw=0.7, zorder=0.5)
     plot_effects(ax, varied, dict(zip(names.values(), FACTOR_STYLES, strict=False)))
-    ax.set(xlim=(-0.04, 1.04), xlabel="runs that learn it (band: nothing changed)", ylabel="")
+    title = f"runs that learn it at a frequency of {eps_min:g} (band: nothing changed)"
+    ax.set(xlim=(-0.04, 1.04), ylabel="")
+    ax.set_xlabel(title, ha="right", x=1)
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Who learns the rare feature at half and at double of each setting")
+    figure.suptitle("Runs that learn the rare feature, each setting halved or doubled")
     figure.supxlabel(f"exact 95 % intervals, {seeds_of(varied)} (band: {n_of(*base['n'])})")
     return figure
 
