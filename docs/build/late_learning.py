@@ -25,6 +25,23 @@ def large_pushes(points: pd.DataFrame) -> pd.DataFrame:
     return points[points["dose"] > 2]
 
 
+def count_right(points: pd.DataFrame) -> dict[str, int]:
+    """Return at how many points each rule says whether most runs learn the feature late.
+
+    "best" is the best answer for each decay and frequency, which knows the outcomes.
+    """
+    points = points[points["n"] > points["at_once"]]
+    most = points["late"] > (points["n"] - points["at_once"]) / 2
+    rules = {
+        "push": points["kick_size"] >= points["threshold"],
+        "leak": points["largest_leak"] > points["lambda"],
+        "best": most.groupby([points["lambda"], points["eps_min"]]).transform("mean") >= 0.5,
+        "never": False,
+    }
+    counts = {name: int((most == said).sum()) for name, said in rules.items()}
+    return {"points": len(points)} | counts
+
+
 def theorem_share(point: Mapping, pushes: str) -> float:
     """Return the percentage of runs that (b) lets learn, with as many pushes as a column says."""
     limit = largest_normal(point["neurons"])

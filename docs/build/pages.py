@@ -26,7 +26,14 @@ from formatting import (
     select_rows,
     single_row,
 )
-from late_learning import critical_pairs, dose, large_pushes, silent_pairs, theorem_share
+from late_learning import (
+    count_right,
+    critical_pairs,
+    dose,
+    large_pushes,
+    silent_pairs,
+    theorem_share,
+)
 from mask_comparisons import compare_masks, count_masks
 from published_claims import all_claims, published_claims
 from published_tables import table_reductions
@@ -123,6 +130,7 @@ def template_environment(
         holm,
         dose,
         large_pushes,
+        count_right,
         theorem_share,
         critical_pairs,
         silent_pairs,
