@@ -36,7 +36,7 @@ from rarefeat.statistics import fraction_interval, student_interval
 from rarefeat.studies.fine_labels import data as hierarchical
 from rarefeat.studies.fine_labels import networks, scalar_simulator
 from rarefeat.studies.fine_labels.config import COARSE
-from rarefeat.studies.theorems import gradient_features, invariant_features, parity_in_context
+from rarefeat.studies.theorems import gradient_features, parity_in_context
 from rarefeat.studies.two_layer import data as patterns
 from rarefeat.studies.two_layer import reduced_training
 from rarefeat.training.loop import PairSource
@@ -768,26 +768,6 @@ def linear_data(seeds: range) -> Iterator[Check]:
     )
 
 
-def enumerated_loss(seeds: range) -> Iterator[Check]:
-    """Theorem 7.1, (7.5), by enumeration of all values: three invariant and two spurious bits."""
-    for name, tied in (("independent", False), ("tied", True)):
-        distances = []
-        for seed in seeds:
-            stream = generator(NAME, seed, "enumerated loss")
-            rates = 0.05 + 0.45 * torch.rand(3, generator=stream, dtype=torch.double)
-            joint = invariant_features.joint_probability(rates, 2, tied)
-            phi = torch.randn(*joint.shape, 4, generator=stream, dtype=torch.double)
-            phi = functional.normalize(phi, dim=-1)
-            spurious = joint.sum(0)
-            # x and x^- have the law of z; the positive's spurious bits are drawn from their marginal.
-            positive = torch.einsum("nqk,nq,npk,p->", phi, joint, phi, spurious)
-            negative = torch.einsum("nqk,nq->k", phi, joint).square().sum()
-            variance = invariant_features.negative_variance(phi, joint)
-            distances.append((negative - positive - variance).abs().item())
-        what = f"largest distance of loss and minus variance, {name} spurious bits"
-        yield Check("shi_feature_learning", "Theorem 7.1", what, 0, max(distances), n=len(seeds))
-
-
 def encoding_norms() -> Iterator[Check]:
     """Theorem 7.2 (2): norms B_2 from which bit 2 is encoded, on (z_1, z_2) = 00, 10, 11.
 
@@ -876,7 +856,7 @@ CHECKS = (
     empirical_gradients, loss_floor, optimal_learner, logits_near_start, ordinary_features,
     tail_bound, detectors, responses, first_phase, ground_truth, incoherent_dictionary,
     simple_setting, linear_data, gradient_feature_probability, good_network, gaussian_errors,
-    uniform_parity_gradient, uniform_parity, multiple_index, least_norm, enumerated_loss,
+    uniform_parity_gradient, uniform_parity, multiple_index, least_norm,
     encoding_norms, earlier_bound, complexity,
 )  # fmt: skip
 """In the order of the table; those of chance take seeds."""

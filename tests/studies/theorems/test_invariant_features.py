@@ -42,17 +42,16 @@ def test_theorem_7_1_by_enumeration():
     for n, q, again, m, w in itertools.product(range(4), range(2), range(2), range(4), range(2)):
         weight = p[n] * spurious[q] * spurious[again] * p[m] * spurious[w]
         loss -= weight * phi[n, q] @ (phi[n, again] - phi[m, w])
+    torch.testing.assert_close(loss, exact.exact_loss(phi, joint))
     torch.testing.assert_close(loss, exact.negative_variance(phi, joint))
 
 
-def test_sampled_loss_is_minus_the_variance_without_ties_alone():
+def test_loss_is_minus_the_variance_without_ties_alone():
     phi = representation()
-    errors = {}
     for tied in (False, True):
         joint = exact.joint_probability(RATES, 1, tied)
-        sampled = exact.sampled_loss(phi, exact.draw_triples(joint, 400_000, seeded()))
-        errors[tied] = abs(sampled / exact.negative_variance(phi, joint) - 1).item()
-    assert errors[False] < 0.03 < errors[True]
+        error = (exact.exact_loss(phi, joint) / exact.negative_variance(phi, joint) - 1).abs()
+        assert (error < 1e-12).item() != tied
 
 
 def test_linear_representation_spans_invariant_directions():
