@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import n_of
-from rarefeat.figures.panels import panels, plot_effects, plot_lines
-from rarefeat.figures.style import GLYPHS, NARROW, STYLES
+from rarefeat.figures.panels import panels, plot_effects, plot_lines, title_with_key
+from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
 PAIRS = 8192
@@ -76,22 +76,18 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
     plain["eps_min"] += np.where(plain["N"] == 0, 0.014, -0.014)
     styles = dict(zip(names.values(), (STYLES[4], STYLES[0]), strict=False))
     decays = sorted(set(plain["lambda"]))
-    figure, axes = panels(1, len(decays), 2.2, NARROW, sharex=True, sharey=True)
+    figure, axes = panels(1, len(decays), 2.3, NARROW, sharex=True, sharey=True)
     for ax, decay in zip(axes[0], decays, strict=True):
         plot_lines(
             ax, plain[plain["lambda"] == decay], "eps_min", "share_learned", styles, bounds=(0, 1)
         )
-        ax.set(ylim=(-0.04, 1.2), xlabel="relative frequency", title=f"decay {decay:g}")
+        ax.set(ylim=(-0.04, 1.04), xlabel="relative frequency", title=f"decay {decay:g}")
         ax.set_xticks([0.1, 0.3, 0.5])
-    middle = axes[0, len(decays) // 2]
-    for (name, look), y in zip(styles.items(), (0.3, 0.92), strict=False):
-        place = {"ha": "right", "va": "center", "transform": middle.transAxes}
-        middle.text(1, y, f"{GLYPHS[look.marker]} {name}", color=look.colour, **place)
     axes[0, 0].set_yticks([0, 0.5, 1])
     axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
     axes[0, 0].set_ylabel("runs that have learned it")
     end = f"by step {plain['T'].max():,}, by weight decay"
-    figure.suptitle(f"Runs that have learned the rare feature {end}")
+    title_with_key(figure, f"Runs that have learned the rare feature {end}", styles)
     figure.supxlabel(f"exact 95 % intervals, {n_of(*plain['n'])}")
     return figure
 
