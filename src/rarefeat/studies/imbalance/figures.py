@@ -166,8 +166,8 @@ def gate(tables: Tables) -> Figure:
     figure, ((ax,),) = panels(height=3.3, width=NARROW)
     plot_lines(ax, table, "eps_min", "share", shown, "way", bounds=(0, 1))
     for way, (x, y) in LABELS.items():
-        mark = GLYPHS[shown[way].marker] if way != "pruned" else "\N{WHITE SQUARE}"
-        name = f"{mark} {GATE.get(way, 'pruned')}"
+        # A mark before a name would be read as a point.
+        name = GATE.get(way, "pruned\n(open)")
         ax.text(x, y, name, color=shown[way].colour, va="center")
     ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.04, 1.18))
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
