@@ -338,7 +338,7 @@ def title_with_key(figure: Figure, title: str, styles: Mapping[str, SeriesStyle]
     below = 1 - 0.19 / figure.get_figheight()
     figure.legend(
         handles=handles, ncols=len(styles), loc="upper center", bbox_to_anchor=(0.5, below),
-        labelcolor="linecolor", borderpad=0, borderaxespad=0,
+        labelcolor=[look.colour for look in styles.values()], borderpad=0, borderaxespad=0,
     )  # fmt: skip
 
 
