@@ -31,6 +31,7 @@ from rarefeat.figures.panels import (
     panels,
     plot_lines,
     plot_points,
+    title_with_key,
 )
 from rarefeat.figures.save import png_bytes
 from rarefeat.figures.style import (
@@ -177,7 +178,10 @@ def figures_by_bias(tables: PublishedTables) -> Figure:
     """Draw Figures 1 to 4, the runs that learn the rare feature and its energy, by the bias."""
     table = tables["bias_levels"]
     names = {"confirmation": "0.2", "printed_71": "0.71", "printed_100": "1"}
-    looks = (STYLES[0], STYLES[4], STYLES[5].replace(colour=MANY[4]))
+    looks = (
+        STYLES[0], STYLES[4].replace(marker="^", filled=False, dash=(0, (4, 1.5))),
+        SeriesStyle(MANY[4], "v", (0, (1, 1))),
+    )  # fmt: skip
     styles = dict(zip(names, looks, strict=True))
     shown = {
         "aligned_neurons": "Figure 1: aligned neurons",
@@ -185,25 +189,23 @@ def figures_by_bias(tables: PublishedTables) -> Figure:
         "cosine_similarity_balanced": "Figure 3: pairs' similarity",
         "regression_mse_balanced": "Figure 4: error of a head",
         "learned": "share of runs that learn it",
-        "energy_ratio": "its energy over a frequent one's",
+        "energy_ratio": "energy over a frequent one's",
     }
     figure, axes = panels(3, 2, 5.6, NARROW, sharex=True)
     for ax, (metric, title) in zip(axes.flat, shown.items(), strict=True):
         rows = table[table["metric"] == metric]
-        plot_lines(ax, rows, "eps_min", "value", styles, "study", (0, math.inf), band=True)
-        first = rows[rows["eps_min"] == rows["eps_min"].min()].set_index("study")["mean"]
-        for study, name in names.items() if metric.endswith("balanced") else ():
-            place = (rows["eps_min"].min(), first[study])
-            up = -9 if name == "0.71" else 2
-            ax.annotate(
-                name, place, (1, up), textcoords="offset points", color=styles[study].colour
-            )
-        ax.set_title(title, size=8)
+        plot_lines(
+            ax, rows, "eps_min", "value", styles, "study", (0, math.inf), band=True, mark_every=2
+        )
+        ax.set_title(title)
+        for band in ax.collections:
+            band.set_alpha(0.12)
     for ax in axes[-1]:
         ax.set_xlabel("relative frequency")
-    figure.suptitle(f"The rare feature under a bias scale of {', '.join(names.values())}")
+    title = "The rare feature by its relative frequency, under three bias scales"
+    title_with_key(figure, title, {f"scale {names[study]}": styles[study] for study in names})
     steps = "steps: 500 at 0.2, 2,000 at 0.71, 8,000 at 1"
-    figure.supxlabel(f"{steps}\n{INTERVALS}, {n_of(*rows['n'])}", size=7)
+    figure.supxlabel(f"{steps}\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure
 
 

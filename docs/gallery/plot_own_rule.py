@@ -30,16 +30,19 @@ runs = rarefeat.sweep(
 
 # %%
 # The difference to dense at the same seed, which is the effect of the mask, with 95 % intervals:
-ax = runs.plot("max_alignment", paired=True, markersize=6)
+ax = runs.plot("max_alignment", paired=True, markersize=6, linestyle="none")
 ax.figure.set_size_inches(4.3, 3.2)
 ax.set(xticks=sorted(set(runs.table["eps_min"])), ylim=(-1.05, 0.15))
 for name in ax.texts:
-    # Both lines end near 0; where they are farthest apart their names say more.
-    above = "random" in name.get_text()
-    half = "a random half of the neurons" if above else "the half that agrees most"
+    # Both series end near 0; where they are farthest apart their names say more.
+    random = "random" in name.get_text()
+    half = (
+        "a random\nhalf" if random else "the half whose embeddings\nagree most over positive pairs"
+    )
     name.set_text(f"{name.get_text()[0]} {half}")
-    name.set(x=0.57, y=0.06 if above else -0.97, ha="center", transform=ax.transData)
-ax.figure.suptitle("What masking half of the neurons changes", size="medium")
+    x, y = (0.62, -0.33) if random else (0.58, -0.78)
+    name.set(x=x, y=y, ha="left" if random else "right", transform=ax.transData)
+ax.figure.suptitle("Change of the largest cosine by masking half of the neurons", size=8)
 
 # %%
 # The same in numbers:

@@ -237,8 +237,9 @@ def draw_lines(
             "legend": False,
         }
     elif is_numeric:
-        # Each run has its own place beside the mean, in the order of the seeds.
-        place = 0.05 * np.ptp(table[x]) * table.groupby(x)["seed"].rank(pct=True)
+        # Each run has its own place, half of them on either side of the mean.
+        place = table.groupby(x)["seed"].rank(pct=True) - 0.5
+        place = 0.05 * np.ptp(table[x]) * (place + 0.3 * np.where(place > 0, 1, -1))
         ax.plot(table[x] + place, table[metric], ".", color="black", ms=3.5, zorder=3)
         styles["color"] = GREY
         note = f"mean and 95 % interval; dots: {table['seed'].nunique()} seeds"
@@ -247,7 +248,7 @@ def draw_lines(
     )
     if hue not in (None, x) and is_numeric:
         # Side by side, so that no interval hides another.
-        step = 0.02 * np.ptp(table[x])
+        step = 0.03 * np.ptp(table[x])
         shift = table[hue].map({value: step * k for k, value in enumerate(values)})
         table = table.assign(**{x: table[x] + shift - step * (len(values) - 1) / 2})
     interval = fraction_interval if metric in INDICATORS and not minus else student

@@ -43,7 +43,7 @@ QUANTITIES = {
     "minority_alignment": Quantity(ALIGNMENT, 0, 1),
     "majority_alignment": Quantity("largest cosine with a\nfrequent feature, mean", 0, 1),
     "cosine_similarity": Quantity("cosine of positive pairs", -1, 1),
-    "regression_mse": Quantity("test MSE (label$^2$)", 0, short="test MSE"),
+    "regression_mse": Quantity("test MSE", 0),
     "share_features": Quantity(r"share of $\|w_i\|^2$ in span$(M)$", 0, 1),
     "share_colour": Quantity("share of $\\|w_i\\|^2$ in the\nnuisance's span", 0, 1),
     "bias_share": Quantity(r"mean $b_i/\|w_i\|$"),

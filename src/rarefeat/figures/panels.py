@@ -331,6 +331,17 @@ def add_legend(
         legend.remove()
 
 
+def title_with_key(figure: Figure, title: str, styles: Mapping[str, SeriesStyle]) -> None:
+    """Write a title, and below it mark and name of each series in one row."""
+    figure.suptitle(f"{title}\n")
+    handles = [Line2D([], [], label=name, **look.line) for name, look in styles.items()]
+    below = 1 - 0.19 / figure.get_figheight()
+    figure.legend(
+        handles=handles, ncols=len(styles), loc="upper center", bbox_to_anchor=(0.5, below),
+        labelcolor=[look.colour for look in styles.values()], borderpad=0, borderaxespad=0,
+    )  # fmt: skip
+
+
 def label_ends(
     ax: Axes, ends: Mapping[str, tuple[float, str]], x: float = 1.02, least: float = 0.09
 ) -> None:

@@ -303,8 +303,8 @@ FIGURES = {
         "Fraction of replicas that have learned the rare feature by the last step, with exact 95 %"
         " intervals, against the push on a neuron over the one for which the theorem says a half:"
         " fresh pairs with a constant push from stage 2 on, and pairs that come back with their"
-        " own. Band: the theorem, nothing fitted, between as many independent pushes as there are"
-        " neurons, and other features.",
+        " own, or without it (open marks). Band: the theorem, nothing fitted, between as many"
+        " independent pushes as there are neurons, and other features.",
     ),
     "fate_conditions": Figure(
         ("fate_points",),

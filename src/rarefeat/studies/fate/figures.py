@@ -8,19 +8,25 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import n_of
-from rarefeat.figures.panels import panels, plot_effects, plot_lines
-from rarefeat.figures.style import GLYPHS, NARROW, STYLES
+from rarefeat.figures.panels import panels, plot_effects, plot_lines, title_with_key
+from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
 PAIRS = 8192
 """Number of reused pairs of the figure of decays."""
-DOSES = 0.3, 8
+DOSES = 0.22, 8
 """Range of pushes of the figure, in units of the threshold; its lower end stands for none."""
 PUSHED = {
-    "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 0.94, (1.1, 0.85), "right"),
+    "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 0.94, (1.1, 0.87), "right"),
     "feature": ("fresh pairs, a push\nfor each feature", STYLES[1], 1.06, (2.1, 0.48), "left"),
     "": ("reused pairs,\ntheir own push", STYLES[2], 1.0, (3.1, 0.76), "left"),
-}
+    "out": (
+        "{:,} reused,\npush taken out", STYLES[2].replace(filled=False), 1.0, (0.2, 0.7), "left",
+    ),
+    "noise": (
+        "fresh, push\ntaken out, too", STYLES[0].replace(filled=False), 1.06, (0.25, 0.08), "left",
+    ),
+}  # fmt: skip
 """What pushes: name, style, how far its marks stand aside, and where its name stands."""
 EARLY = 500
 """Step after which learning is late."""
@@ -70,22 +76,18 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
     plain["eps_min"] += np.where(plain["N"] == 0, 0.014, -0.014)
     styles = dict(zip(names.values(), (STYLES[4], STYLES[0]), strict=False))
     decays = sorted(set(plain["lambda"]))
-    figure, axes = panels(1, len(decays), 2.2, NARROW, sharex=True, sharey=True)
+    figure, axes = panels(1, len(decays), 2.3, NARROW, sharex=True, sharey=True)
     for ax, decay in zip(axes[0], decays, strict=True):
         plot_lines(
             ax, plain[plain["lambda"] == decay], "eps_min", "share_learned", styles, bounds=(0, 1)
         )
-        ax.set(ylim=(-0.04, 1.2), xlabel="relative frequency", title=f"decay {decay:g}")
+        ax.set(ylim=(-0.04, 1.04), xlabel="relative frequency", title=f"decay {decay:g}")
         ax.set_xticks([0.1, 0.3, 0.5])
-    middle = axes[0, len(decays) // 2]
-    for (name, look), y in zip(styles.items(), (0.3, 0.92), strict=False):
-        place = {"ha": "right", "va": "center", "transform": middle.transAxes}
-        middle.text(1, y, f"{GLYPHS[look.marker]} {name}", color=look.colour, **place)
     axes[0, 0].set_yticks([0, 0.5, 1])
     axes[0, 0].yaxis.set_major_formatter(PercentFormatter(1))
     axes[0, 0].set_ylabel("runs that have learned it")
     end = f"by step {plain['T'].max():,}, by weight decay"
-    figure.suptitle(f"Runs that have learned the rare feature {end}")
+    title_with_key(figure, f"Runs that have learned the rare feature {end}", styles)
     figure.supxlabel(f"exact 95 % intervals, {n_of(*plain['n'])}")
     return figure
 
@@ -100,8 +102,10 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     names = ("fresh", "reused") if "reused" in set(points["study"]) else ("reuse", "reuse")
     fresh, reused = (points["study"] == name for name in names)
     none = points[fresh & (points["N"] == 0)].assign(push="neuron", dose=DOSES[0])
+    out = points[points["push"] == "none"]
+    out = out.assign(push=np.where(out["N"] > 0, "out", "noise"), dose=DOSES[0])
     drawn = points["push"].isin(["neuron", "feature"]) | (reused & (points["N"] > 0))
-    points = pd.concat([none, points[drawn]])
+    points = pd.concat([none, out, points[drawn]])
     figure, ((ax,),) = panels(height=2.9, width=NARROW)
     doses = np.geomspace(*DOSES, 200)
     for row in points[["neurons", "features"]].head(1).itertuples():
@@ -116,13 +120,13 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
         bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T.to_numpy()
         look = style.without_line.line | {"elinewidth": 0.8, "clip_on": False}
         ax.errorbar(rows["dose"] * aside, rows["mean"], bars, **look)
-        label = f"{GLYPHS[style.marker]} {name}"
+        label = f"{style.glyph} {name.format(rows['N'].max())}"
         ax.text(*place, label, color=style.colour, ha=side, va="center")
     ax.set(xscale="log", xlim=(0.85 * DOSES[0], DOSES[1]), ylim=(-0.03, 1.03))
     ax.set(xlabel="push on a neuron, as a multiple of the theorem's threshold")
     ax.set(ylabel="runs that have learned it")
     # "no push" is not on the logarithmic axis.
-    ax.text(0.42, -0.03, "//", ha="center", va="center", bbox={"color": "white", "pad": 1})
+    ax.text(0.38, -0.03, "//", ha="center", va="center", bbox={"color": "white", "pad": 1})
     ax.set_xticks([DOSES[0], 0.5, 1, 2, 5], ["no push", "0.5", "1", "2", "5"])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(PercentFormatter(1))

@@ -26,7 +26,8 @@ LABEL_STYLES = {
     "fine labels": STYLES[4].replace(marker="s", filled=False),
 }
 HERE, PRINTED = "◆ here", "□ paper"
-TASKS = {"loops": "do digits have closed loops"}
+TASKS = {"loops": ("do digits have closed loops", "the ten digits")}
+"""A coarse task in words, and the labels by hand of its images."""
 DIRECTIONS = {
     "as printed": "sign as printed", "opposite": "the other sign",
     "not shown": "no change shown", "not compared": "no change printed",
@@ -69,9 +70,11 @@ def granularity(tables: Tables) -> Figure:
     rows = rows[rows["superclass"] == task].sort_values("paired_difference", ascending=False)
     classes = rows.loc[rows["labels"] == BASELINE, "classes"].item()
     rows = rows[rows["labels"] != BASELINE]
+    question, by_hand = TASKS.get(task, (task, doc_tables.KINDS["manual"]))
+    kinds = doc_tables.KINDS | {"manual": by_hand}
     parts = rows["labels"].str.partition("-")
     rows = rows.assign(
-        place=(parts[2] + " " + parts[0].map(doc_tables.KINDS)).str.strip(),
+        place=(parts[2] + " " + parts[0].map(kinds)).str.strip(),
         series=HERE,
         **{name: 100 * rows[paired] for name, paired in zip(ESTIMATED, PAIRED, strict=True)},
     )
@@ -89,7 +92,8 @@ def granularity(tables: Tables) -> Figure:
     plot_groups(ax, pd.concat([rows, printed]), styles, groups)
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of error (points)")
-    figure.suptitle(f"Error by labels of pretraining, minus that of {classes:g} superclasses")
-    note = f"task: {TASKS.get(task, task)}; the paper: photographs of iNaturalist"
+    figure.suptitle("Change of error by the labels of pretraining,\n"
+                    f"against pretraining on the {classes:g} superclasses")  # fmt: skip
+    note = f"task: {question}; the paper: photographs of iNaturalist"
     figure.supxlabel(f"{note}\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure

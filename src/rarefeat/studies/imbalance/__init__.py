@@ -135,7 +135,7 @@ GATE = {
     "as_trained": "as trained",
     "no_bias": "no bias:\nno gate",
     "bias_later": "bias 200\nsteps later",
-    "as_printed": "bias as printed,\n2,000 steps",
+    "as_printed": "bias scale 0.71,\n2,000 steps",
     "oversampled_pairs": "its pairs oversampled (needs labels)",
     "reweighted_pairs": "their loss weighted",
     "longer": "four times the steps",

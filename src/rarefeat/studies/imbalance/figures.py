@@ -32,6 +32,7 @@ from rarefeat.figures.panels import (
     plot_lines,
     plot_points,
     set_x_margins,
+    title_with_key,
 )
 from rarefeat.figures.style import (
     COLUMN,
@@ -114,22 +115,19 @@ def measured(tables: Tables, metric: str) -> Figure:
         for ax, series in zip(lower, others, strict=True):
             draw_zero_line(ax)
             added = paired_differences(grid, column, series, axes=("nsr", "eps_min"))
-            plot_points(ax, added, "eps_min", column, levels, "nsr", plotted.difference)
+            plot_points(ax, added, "eps_min", column, levels, "nsr", plotted.difference, dodge=0.66)
             ax.set_title("change")
         for ax in (upper, *lower):
             setp(ax.lines, markersize=3.6 if len(columns) == 1 else 2.7)
         set_x_margins(upper, grid["eps_min"])
+        upper.set_xlim(left=0)
     axes[0, 0].set_ylabel(textwrap.fill(plotted.symbol, 22))
     for ax, series in zip(axes[1:, 0], others, strict=True):
         ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} no mask")
-    last = dense[dense["eps_min"] == dense["eps_min"].max()].groupby("nsr")[columns[-1]].mean()
-    names = {nsr: f"{GLYPHS[look.marker]} NSR {nsr:.3g}" for nsr, look in levels.items()}
-    label_ends(
-        axes[0, -1], {names[nsr]: (last[nsr], levels[nsr].colour) for nsr in levels}, least=0.12
-    )
     figure.align_ylabels()
     figure.supxlabel(f"{EPS}\n{INTERVALS}, {seeds_of(grid)}; changes at the same seed")
-    figure.suptitle(f"{TITLES[metric]}, and the change by a mask")
+    names = {f"NSR {nsr:.3g}": look for nsr, look in levels.items()}
+    title_with_key(figure, f"{TITLES[metric]}, and the change by a mask", names)
     return figure
 
 
@@ -168,8 +166,8 @@ def gate(tables: Tables) -> Figure:
     figure, ((ax,),) = panels(height=3.3, width=NARROW)
     plot_lines(ax, table, "eps_min", "share", shown, "way", bounds=(0, 1))
     for way, (x, y) in LABELS.items():
-        mark = GLYPHS[shown[way].marker] if way != "pruned" else "\N{WHITE SQUARE}"
-        name = f"{mark} {GATE.get(way, 'pruned')}"
+        # A mark before a name would be read as a point.
+        name = GATE.get(way, "pruned\n(open)")
         ax.text(x, y, name, color=shown[way].colour, va="center")
     ax.set(xlabel=EPS, ylabel="runs that learn the rare feature", ylim=(-0.04, 1.18))
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1])
