@@ -210,7 +210,7 @@ def figures_by_bias(tables: PublishedTables) -> Figure:
 def photograph_views(tables: PublishedTables) -> Figure:
     """Draw the accuracy of a linear probe of images, by what the two views differ in."""
     order = ("none", "crops", "crops_and_intensity", "colours", "crops_and_colours")
-    shown = {"digits": "image_views", "photographs": "photograph_views"}
+    shown = {"digits": "image_views", "CIFAR-10": "photograph_views"}
     found = {title: tables[name] for title, name in shown.items()}
     return augmentation_images(found, [f"views_{kind}" for kind in order])
 
