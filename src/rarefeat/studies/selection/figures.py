@@ -67,11 +67,10 @@ def selection_interventions(tables: Tables) -> Figure:
     """Draw the change of the cosine, rare minus frequent, by mask at one point; who diverges."""
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)
-    plain = (rows["quantity"] == "gain") & rows["arm"].str.fullmatch(r"\w+(-onset=\d+)?")
-    rows = rows[plain].sort_values("mean", ascending=False)
-    rows = rows.assign(
-        place=rows["arm"].str.partition("-")[0].map(name_mask), series=rows["diverged"] > 0
-    )
+    arms = rows["arm"].str.replace(r"-onset=\d+", "", regex=True)
+    shown = (rows["quantity"] == "gain") & arms.str.fullmatch(r"\w+|effective_rate-stop")
+    rows = rows.assign(place=arms.map(name_mask), series=rows["diverged"] > 0)[shown]
+    rows = rows.sort_values("mean", ascending=False)
     figure, ((ax,),) = panels(height=1.0 + 0.21 * len(rows), width=NARROW)
     styles = {False: SeriesStyle(MASKED, "D"), True: SeriesStyle(RARE, "o", filled=False)}
     order = list(rows["place"])
