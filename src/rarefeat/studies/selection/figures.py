@@ -197,7 +197,6 @@ def selection_digits(tables: Tables) -> Figure:
     for group, (name, side) in sides.items():
         x, look = means.loc[RANDOM, group], styles[group]
         ax.text(x, -0.5, f"{look.glyph} {name}", color=look.colour, ha=side, va="bottom")
-        ax.vlines(x, -0.5, len(order) - len(ruined) - 0.5, look.colour, ":", lw=0.7, zorder=0.5)
     draw_zero_line(ax, vertical=True)
     ax.locator_params(axis="x", nbins=5)
     for rule, change in ruined.iterrows():
@@ -205,6 +204,5 @@ def selection_digits(tables: Tables) -> Figure:
         ax.text(0.02, order.index(rule), text, transform=ax.get_yaxis_transform(), va="center")
     ax.set(ylim=(len(order) - 0.5, -0.5), xlabel="change of accuracy (points)", ylabel="")
     figure.suptitle("Change of the accuracy on digits by each mask, against no mask")
-    rho = rf"imbalance $\rho$ = {rows['rho'].max():g}; dotted: mask at random"
-    figure.supxlabel(f"{rho};\n{INTERVALS}, {seeds_of(rows)}")
+    figure.supxlabel(rf"imbalance $\rho$ = {rows['rho'].max():g}; {INTERVALS}, {seeds_of(rows)}")
     return figure
