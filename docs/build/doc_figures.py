@@ -168,8 +168,8 @@ def table_2(tables: PublishedTables) -> Figure:
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of accuracy (points)")
     figure.suptitle("Change of accuracy by pruning a share of the weights, on CIFAR10-LT")
-    note = f"imbalance ρ = {rho:g}; here {INTERVALS}, {n_of(*gains['n'])};\nthe paper: no interval, standard deviation"
-    figure.supxlabel(note)
+    here = f"here a small network, {INTERVALS}, {n_of(*gains['n'])}"
+    figure.supxlabel(f"imbalance ρ = {rho:g}; the paper's bar: standard deviation;\n{here}")
     return figure
 
 
