@@ -243,10 +243,10 @@ def verdict_bars(tables: PublishedTables) -> str:
     items.append(hatched(324, y, 12, 12))
     for paper in shares.sort_values(ascending=False).index:
         claims, x, y = rows[rows["paper"] == paper], 0.0, y + 46
-        counts = [str((claims["shown"] == verdict).sum()) for verdict in COLOURS]
+        supported = f"{(claims['shown'] == 'supported').sum()} of {len(claims)} supported"
         items += [
             text(0, y - 6, papers().get(paper, paper)),
-            text(WIDTH, y - 6, " + ".join(counts), "end"),
+            text(WIDTH, y - 6, f"{supported}: {shares[paper]:.0%}", "end"),
         ]
         for verdict in COLOURS:
             members = records(claims[claims["shown"] == verdict])
