@@ -195,6 +195,12 @@ def parse_module(path: Path) -> tuple[str, list[str], dict[str, list]]:
 
 @functools.cache
 def module_hashes(*functions: str) -> dict[str, str]:
+    """Return the hashes of what some functions reach, or those that they were accepted for."""
+    found = reached_hashes(*functions)
+    return ACCEPTED.get(hash_code(found), found)
+
+
+def reached_hashes(*functions: str) -> dict[str, str]:
     """Return the hash of what some MODULE:FUNCTIONs reach in their modules, and of each import."""
     found: dict[str, str] = {}
     queue: list[str] = []
@@ -211,7 +217,7 @@ def module_hashes(*functions: str) -> dict[str, str]:
         if module not in found and not is_excluded(module):
             found[module], imported = read_module(module)[2:4]
             queue += imported
-    return ACCEPTED.get(hash_code(found), dict(sorted(found.items())))
+    return dict(sorted(found.items()))
 
 
 def hash_code(hashes: dict[str, str]) -> str:
@@ -258,7 +264,7 @@ def write_start(results: str | Path) -> None:
 
 def check_unedited(function: str) -> None:
     """Raise RarefeatError if a module of a function is other than when the run began."""
-    for part, now in module_hashes(function).items():
+    for part, now in reached_hashes(function).items():
         module, _, name = part.partition(":")
         *_, whole, _, functions = AT_START.get(module, (now, [], {}))
         if now != (functions.get(name, [now])[0] if name else whole):
