@@ -100,6 +100,7 @@ def claims_forest(tables: PublishedTables) -> str:
     top, low, high = 78.0, place(-1), place(1)
     bottom = top + DOT * (levels.max() + 2)
     title = "How far each estimate is from the range that its claim allows"
+    axis = "distance to the edge of the range / distance that the runs can decide"
     items = [
         text(WIDTH / 2, 14, title, "middle", True),
         text(WIDTH / 2, 30, f"the {len(rows)} tested of all {total} claims", "middle"),
@@ -120,8 +121,8 @@ def claims_forest(tables: PublishedTables) -> str:
         items.append(text(place(value), bottom + 14, words, end))
     items += [
         text(LEFT, bottom + 30, "\N{LEFTWARDS ARROW} outside"),
-        text(WIDTH / 2, bottom + 30, "1: the claim is just decided by its runs", "middle"),
-        text(WIDTH / 2, bottom + 46, "grey part: linear; outside of it: logarithmic", "middle"),
+        text(WIDTH / 2, bottom + 30, "grey part: linear; the rest: logarithmic", "middle"),
         text(RIGHT, bottom + 30, "inside \N{RIGHTWARDS ARROW}", "end"),
+        text(WIDTH / 2, bottom + 48, axis, "middle"),
     ]
-    return svg(WIDTH, bottom + 52, items, title)
+    return svg(WIDTH, bottom + 54, items, title)

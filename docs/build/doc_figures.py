@@ -169,8 +169,8 @@ def table_2(tables: PublishedTables) -> Figure:
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of accuracy (points)")
     figure.suptitle("Change of accuracy by pruning a share of the weights, on CIFAR10-LT")
-    note = f"imbalance ρ = {rho:g}; here {INTERVALS}, {n_of(*gains['n'])};\nthe paper: no interval, standard deviation"
-    figure.supxlabel(note)
+    here = f"here a small network, {INTERVALS}, {n_of(*gains['n'])}"
+    figure.supxlabel(f"imbalance ρ = {rho:g}; the paper's bar: standard deviation;\n{here}")
     return figure
 
 
@@ -212,7 +212,7 @@ def figures_by_bias(tables: PublishedTables) -> Figure:
 def photograph_views(tables: PublishedTables) -> Figure:
     """Draw the accuracy of a linear probe of images, by what the two views differ in."""
     order = ("none", "crops", "crops_and_intensity", "colours", "crops_and_colours")
-    shown = {"digits": "image_views", "photographs": "photograph_views"}
+    shown = {"digits": "image_views", "CIFAR-10": "photograph_views"}
     found = {title: tables[name] for title, name in shown.items()}
     return augmentation_images(found, [f"views_{kind}" for kind in order])
 
@@ -245,10 +245,10 @@ def verdict_bars(tables: PublishedTables) -> str:
     items.append(hatched(324, y, 12, 12))
     for paper in shares.sort_values(ascending=False).index:
         claims, x, y = rows[rows["paper"] == paper], 0.0, y + 46
-        counts = [str((claims["shown"] == verdict).sum()) for verdict in COLOURS]
+        supported = f"{(claims['shown'] == 'supported').sum()} of {len(claims)} supported"
         items += [
             text(0, y - 6, papers().get(paper, paper)),
-            text(WIDTH, y - 6, " + ".join(counts), "end"),
+            text(WIDTH, y - 6, f"{supported}: {shares[paper]:.0%}", "end"),
         ]
         for verdict in COLOURS:
             members = records(claims[claims["shown"] == verdict])

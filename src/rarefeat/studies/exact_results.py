@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 THEOREMS, EXACT = "studies.theorems", "studies.theorems.exact"
 QUESTION = "Which statements of Shi's dissertation hold exactly?"
 CAPTIONS = {
-    "looped_transformer": "Logarithm of the normalised squared error over loops, with the fewest"
-    " and the most examples: lines without rounding, marks the transformer's own output in double"
-    " precision, dashed the bound -t / kappa. Mean over experiments with 95 % intervals. See where"
-    " the marks stop falling, and how far each line is from its bound.",
+    "looped_transformer": "Normalised squared error over loops, with the fewest and the most"
+    " examples: lines without rounding, marks the transformer's own output in double precision,"
+    " dashed the bound exp(-t / kappa). Mean of the logarithm over experiments with 95 % intervals."
+    " See where the marks stop falling, and how far each line is from its bound.",
     "low_rank_attention": "Mean squared error of linear attention by its rank, simulated, marks,"
     " and in closed form, lines, for tasks in the leading directions alone and in all of them. See"
     " at which rank more directions begin to harm.",

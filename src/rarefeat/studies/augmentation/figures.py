@@ -32,6 +32,8 @@ DIAL = (
     "random_mask", "mask=0.25", "mask=0.1", "independent_noise", "rho=0.5", "rho=0.9", "identical",
 )  # fmt: skip
 BEFORE = "before training"
+CHANCE = 0.1
+"""Accuracy of guessing: digits and CIFAR-10 have ten classes each."""
 BINS = np.linspace(0, 1, 21)
 MIDDLES = (BINS[1:] + BINS[:-1]) / 2
 
@@ -122,6 +124,8 @@ def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
         plot_points(ax, rows, "value", "place", look, order=order, horizontal=True)
         count = rows["seed"].nunique() if "seed" in rows else rows["n"].max()
         ax.set_title(f"{title}, {n_of(count)}" if len(tables) > 1 else n_of(count))
+        ax.axvline(CHANCE, color="0.35", lw=0.7, zorder=0)
+        ax.text(CHANCE, len(order) - 1, " chance", color="0.35", va="center")
     ax.set(xlim=(0, 1.03), xlabel=f"accuracy\n{INTERVALS}")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     figure.suptitle("Accuracy of a linear probe, by what the two views differ in")

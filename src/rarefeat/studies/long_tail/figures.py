@@ -6,16 +6,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEY_WORDS, arm_name, n_of
-from rarefeat.figures.panels import ESTIMATED, draw_zero_line, label_left, panels, plot_points
+from rarefeat.figures.panels import ESTIMATED, draw_zero_line, panels, plot_points
 from rarefeat.figures.style import FREQUENT, NARROW, RARE, SeriesStyle, sequential_styles
 from rarefeat.stages.tables import PAIRED
 from rarefeat.workflow.config.images import ImageArm
 
-THIRDS = {"few": "rarest third", "many": "most frequent"}
+THIRDS = {"few": "rarest third", "many": "most frequent third"}
 """Metrics of the linear probe on balanced images; `accuracy` is of all classes."""
 LOOKS = {
     "rarest third": SeriesStyle(RARE, "s"),
-    "most frequent": SeriesStyle(FREQUENT, "D", filled=False),
+    "most frequent third": SeriesStyle(FREQUENT, "D", filled=False),
 }
 BALANCED = "no mask, balanced images"
 
@@ -54,7 +54,11 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
     plot_points(
         ax, rows, "value", "place", looks, order=list(means.index), horizontal=True, dodge=dodge
     )
-    label_left(ax, rows[rows["place"] == means.index[0]], looks, dodge)
+    for i, (name, look) in enumerate(looks.items()):
+        place = {"transform": ax.transAxes, "ha": "center", "va": "bottom"}
+        ax.text((i + 0.5) / len(looks), 1.01, f"{look.glyph} {name}", color=look.colour, **place)
+    for label in ax.get_yticklabels():
+        label.set_style("italic" if "at random" in label.get_text() else "normal")
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of accuracy (points)")
     dataset = ", ".join(rows["dataset"].unique())

@@ -67,11 +67,10 @@ def selection_interventions(tables: Tables) -> Figure:
     """Draw the change of the cosine, rare minus frequent, by mask at one point; who diverges."""
     table = next(iter(tables.values()))
     rows = select_point(masks(table) if "seed" in table else table)
-    plain = (rows["quantity"] == "gain") & rows["arm"].str.fullmatch(r"\w+(-onset=\d+)?")
-    rows = rows[plain].sort_values("mean", ascending=False)
-    rows = rows.assign(
-        place=rows["arm"].str.partition("-")[0].map(name_mask), series=rows["diverged"] > 0
-    )
+    arms = rows["arm"].str.replace(r"-onset=\d+", "", regex=True)
+    shown = (rows["quantity"] == "gain") & arms.str.fullmatch(r"\w+|effective_rate-stop")
+    rows = rows.assign(place=arms.map(name_mask), series=rows["diverged"] > 0)[shown]
+    rows = rows.sort_values("mean", ascending=False)
     figure, ((ax,),) = panels(height=1.0 + 0.21 * len(rows), width=NARROW)
     styles = {False: SeriesStyle(MASKED, "D"), True: SeriesStyle(RARE, "o", filled=False)}
     order = list(rows["place"])
@@ -198,7 +197,6 @@ def selection_digits(tables: Tables) -> Figure:
     for group, (name, side) in sides.items():
         x, look = means.loc[RANDOM, group], styles[group]
         ax.text(x, -0.5, f"{look.glyph} {name}", color=look.colour, ha=side, va="bottom")
-        ax.vlines(x, -0.5, len(order) - len(ruined) - 0.5, look.colour, ":", lw=0.7, zorder=0.5)
     draw_zero_line(ax, vertical=True)
     ax.locator_params(axis="x", nbins=5)
     for rule, change in ruined.iterrows():
@@ -206,6 +204,5 @@ def selection_digits(tables: Tables) -> Figure:
         ax.text(0.02, order.index(rule), text, transform=ax.get_yaxis_transform(), va="center")
     ax.set(ylim=(len(order) - 0.5, -0.5), xlabel="change of accuracy (points)", ylabel="")
     figure.suptitle("Change of the accuracy on digits by each mask, against no mask")
-    rho = rf"imbalance $\rho$ = {rows['rho'].max():g}; dotted: mask at random"
-    figure.supxlabel(f"{rho};\n{INTERVALS}, {seeds_of(rows)}")
+    figure.supxlabel(rf"imbalance $\rho$ = {rows['rho'].max():g}; {INTERVALS}, {seeds_of(rows)}")
     return figure

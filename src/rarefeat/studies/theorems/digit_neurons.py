@@ -52,7 +52,7 @@ MOST_CLUSTERS = 8
 RECORDED = 9
 """Steps at which neurons are recorded."""
 CLEAR = 0.25
-"""Silhouette from which on clusters are clearly apart."""
+"""Silhouette below which clusters have no substantial structure (Kaufman & Rousseeuw 1990)."""
 
 
 def images() -> tuple[Float[Tensor, "n p"], Float[Tensor, " n"]]:
@@ -147,14 +147,15 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Plot how clear the clusters of neurons are after training, by initial size."""
     (table,) = tables.values()
     sizes = settings_on(table, "sigma")
-    names = {setting: f"standard deviation {sigma:g} / 8" for sigma, setting in sizes.items()}
+    names = {setting: f"{sigma:g} / 8" for sigma, setting in sizes.items()}
     rows = of_quantity(table[table["at"] == table["at"].max()], "silhouette")
     rows, order = rows.assign(place=rows["setting"].map(names)), list(names.values())
     figure, ((ax,),) = panels(height=1.2 + 0.22 * max(len(names), 2), width=NARROW)
     plot_points(ax, rows, "value", "place", STYLES[0], bounds=SHARE, order=order, horizontal=True)
     ax.axvline(CLEAR, color=GREY, lw=0.7, zorder=0)
-    ax.text(CLEAR, 1, " clearly apart", transform=ax.get_xaxis_transform(), va="bottom")
-    ax.set(xlim=(-0.02, 1.02), xlabel="silhouette", ylabel="initial weights")
+    note = {"transform": ax.get_xaxis_transform(), "ha": "right", "va": "bottom"}
+    ax.text(CLEAR, 1, "no substantial \nstructure ", **note)
+    ax.set(xlim=(-0.02, 1.02), xlabel="silhouette", ylabel="s.d. of the\ninitial weights")
     figure.suptitle("Silhouette of the clusters of neurons on digits")
     figure.supxlabel(f"after {table['at'].max():g} steps; {INTERVALS}, {seeds_of(table)}")
     return figure

@@ -174,6 +174,7 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
 def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """Plot error over loops with its bound, with the fewest and the most examples (Figure 8.1)."""
     (table,) = tables.values()
+    table = table.assign(**table[["value", "stated"]] / math.log(10))
     sizes = settings_on(table, "n")
     shown = list(dict.fromkeys((min(sizes), max(sizes))))
     exact, rounded = of_quantity(table, "log_error"), of_quantity(table, "log_error_rounded")
@@ -186,18 +187,23 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
         plot_lines(ax, at_size, "at", "value", line, band=True)
         plot_lines(ax, rounded[rounded["setting"] == sizes[n]], "at", "value", marks)
         plot_stated(ax, at_size)
-        ax.set(xlabel="loops $t$", title=f"{n:g} examples", ylim=(-140, 4))
+        ax.set(xlabel="loops $t$", title=f"{n:g} examples", ylim=(-60, 2))
     ends, last = at_size.groupby("at")["value"].mean(), at_size["at"].max()
     left, right = axes[0, 0], axes[0, -1]
-    below = f"↓ ${ends[last]:.0f}$ at {last:g}" if ends[last] < left.get_ylim()[0] else ""
+    far = ends[last] < left.get_ylim()[0]
+    below = f"↓ $10^{{{ends[last]:.0f}}}$ at {last:g}" if far else ""
     for ax, x, y, name, look in (
-        (left, 0.97, 0.89, r"bound, $-t/\kappa$", {"ha": "right"}),
-        (left, 0.58, 0.33, "without rounding", {"ha": "right"}),
-        (right, 0.32, 0.28, "in double\nprecision", {"color": marks.colour}),
-        (right, 0.38, 0.03, below, {}),
+        (left, 0.73, 0.82, "bound", {}),
+        (right, 0.73, 0.58, "bound", {}),
+        (left, 0.48, 0.4, "exact", {}),
+        (right, 0.16, 0.16, "exact", {}),
+        (left, 0.68, 0.61, "rounded", {"color": marks.colour}),
+        (right, 0.43, 0.37, "rounded", {"color": marks.colour}),
+        (right, 0.66, 0.03, below, {}),
     ):
-        ax.text(x, y, name, transform=ax.transAxes, **look)
-    left.set_ylabel("natural log of the squared\nerror over that at the start")
+        ax.text(x, y, name, transform=ax.transAxes, ha="center", va="center", **look)
+    left.yaxis.set_major_formatter(lambda power, _: f"$10^{{{power:g}}}$")
+    left.set_ylabel("squared error over that at the start")
     figure.suptitle("The error of the looped transformer, and its bound")
     figure.supxlabel(f"{INTERVALS}, {seeds_of(table)}")
     return figure

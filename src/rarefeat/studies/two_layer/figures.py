@@ -117,7 +117,7 @@ def printed_beside_measured(tables: Tables) -> Figure:
     both = table[table["quantity"] == "test_accuracy"].dropna(subset=["mean", "printed"])
     far = both[(both["mean"] - both["printed"]).abs() > FAR]
     share = far["setting"].str.extract(r"class_ratio_(.+)")[0].astype(float)
-    far = far.assign(share=share, off=far["mean"] - far["printed"]).sort_values(["share", "off"])
+    far = far.assign(share=share).sort_values(["share", "printed"], ascending=[True, False])
     settings = far["setting"].map(display_name).replace("interval", "label interval")
     ratios = (100 * far["share"]).map(lambda percent: f"{percent:g}:{100 - percent:g}")
     settings = settings.where(far["share"].isna(), ratios)
@@ -131,16 +131,17 @@ def printed_beside_measured(tables: Tables) -> Figure:
     groups = {side: list(far.loc[chosen, "place"]) for side, chosen in sides.items()}
     figure, ((ax,),) = panels(height=1.3 + 0.2 * len(far), width=NARROW)
     plot_groups(ax, pd.concat([printed, far]), styles, groups)
-    y = 1
-    for share, count in far["share"].value_counts().sort_index().items():
-        ax.vlines(share, y - 0.5, y + count - 0.5, GREY, lw=0.7, zorder=0.5)
-        y += count
+    shares = far["share"].dropna()
+    ends = np.arange(len(shares) + 1) + 0.5
+    look = {"orientation": "horizontal", "color": GREY, "lw": 0.7, "zorder": 0.5}
+    ax.stairs(shares, ends, baseline=None, **look)
+    name = "always the larger class"
+    ax.text(0.95, ends[-1], name, color="0.35", ha="right", va="top")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     ax.set_xlabel("test accuracy")
     figure.suptitle(f"Test accuracies more than {100 * FAR:g} points from the printed ones")
     near = f"the other {len(both) - len(far)} of {len(both)} are nearer"
-    line = f"line: share of the larger class; {INTERVALS},"
-    figure.supxlabel(f"{line}\n{seeds_of(both)}; {near}")
+    figure.supxlabel(f"{INTERVALS}, {seeds_of(both)};\n{near}")
     return figure
 
 
