@@ -27,7 +27,6 @@ from rarefeat.figures.labels import INTERVALS, arm_name, n_of
 from rarefeat.figures.panels import (
     ESTIMATED,
     draw_zero_line,
-    label_left,
     panels,
     plot_lines,
     plot_points,
@@ -94,11 +93,10 @@ def score_board(tables: PublishedTables) -> Figure:
     order = list(dict.fromkeys(ranked["place"]))
     figure, ((ax,),) = panels(1, 1, 3.9, NARROW)
     plot_points(ax, table, "auc", "place", styles, order=order, horizontal=True, dodge=0.4)
-    label_left(ax, table[table["place"] == order[0]], styles, 0.4)
-    ax.vlines(0.5, 0.6, len(order) - 0.5, color=GREY, lw=0.7, zorder=0.5)
+    ax.vlines(0.5, -0.5, len(order) - 0.5, color=GREY, lw=0.7, zorder=0.5)
     ax.text(0.5, len(order) - 0.5, "chance", color="0.35", ha="center", va="top")
     ax.set(xlim=(0, 1.05), ylim=(len(order), -0.5), xlabel="AUC: 1 if the rule ranks them first")
-    figure.suptitle("How well each rule finds the neurons of the rare feature")
+    title_with_key(figure, "How well each rule finds the neurons of the rare feature", styles)
     counts = table.groupby("point")["n"].max()
     seeds = (f"{n_of(n)} at {point.removeprefix('share=')}" for point, n in counts.items())
     figure.supxlabel(f"relative frequency {eps_min:g}; {INTERVALS},\n{', '.join(seeds)}")
@@ -210,7 +208,7 @@ def figures_by_bias(tables: PublishedTables) -> Figure:
 
 
 def photograph_views(tables: PublishedTables) -> Figure:
-    """Draw the accuracy of a linear probe of images, by what the two views differ in."""
+    """Draw the accuracy of a linear probe of images, by the augmentation of the views."""
     order = ("none", "crops", "crops_and_intensity", "colours", "crops_and_colours")
     shown = {"digits": "image_views", "CIFAR-10": "photograph_views"}
     found = {title: tables[name] for title, name in shown.items()}

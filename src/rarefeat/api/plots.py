@@ -238,9 +238,10 @@ def draw_lines(
         }
     elif is_numeric:
         # Each run has its own place, half of them on either side of the mean.
-        place = table.groupby(x)["seed"].rank(pct=True) - 0.5
-        place = 0.05 * np.ptp(table[x]) * (place + 0.3 * np.where(place > 0, 1, -1))
-        ax.plot(table[x] + place, table[metric], ".", color="black", ms=3.5, zorder=3)
+        rank = table.groupby(x)["seed"].rank(pct=True)
+        width = 0.75 * np.diff(np.unique(table[x])).min(initial=np.ptp(table[x]))
+        place = table[x] + width * (rank - rank.mean())
+        ax.plot(place, table[metric], ".", color="black", ms=3.5, zorder=3)
         styles["color"] = GREY
         note = f"mean and 95 % interval; dots: {table['seed'].nunique()} seeds"
     student = functools.partial(

@@ -37,12 +37,12 @@ class Quantity:
 ALIGNMENT = "largest cosine with\nthe rare feature"
 QUANTITIES = {
     "aligned_neurons": Quantity(
-        "neurons with a cosine of at least 0.3", 0, short="aligned neurons"
+        "neurons with a cosine\nof at least 0.3", 0, short="aligned neurons"
     ),
     "max_alignment": Quantity(ALIGNMENT, 0, 1),
     "minority_alignment": Quantity(ALIGNMENT, 0, 1),
     "majority_alignment": Quantity("largest cosine with a\nfrequent feature, mean", 0, 1),
-    "cosine_similarity": Quantity("cosine of positive pairs", -1, 1),
+    "cosine_similarity": Quantity("cosine of positive pairs\n(zero embeddings: 0)", -1, 1),
     "regression_mse": Quantity("test MSE", 0),
     "share_features": Quantity(r"share of $\|w_i\|^2$ in span$(M)$", 0, 1),
     "share_colour": Quantity("share of $\\|w_i\\|^2$ in the\nnuisance's span", 0, 1),

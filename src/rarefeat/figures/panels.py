@@ -201,10 +201,12 @@ def plot_effects(
     ax: Axes, table: pd.DataFrame, styles: Mapping[str, SeriesStyle], order: Sequence[str] = (),
     dodge: float = 0.3,
 ) -> None:  # fmt: skip
-    """Plot estimates of series in each place, joined by a line, in order or by difference."""
+    """Plot estimates of series in each place, in order or by difference; joined if not dodged."""
     ends = table.pivot(index="place", columns="series", values="mean")[list(styles)]
     ends = ends.loc[list(order) or ends.diff(axis=1).iloc[:, -1].sort_values().index]
-    ax.hlines(range(len(ends)), ends.min(axis=1), ends.max(axis=1), color=GREY, lw=0.7, zorder=0.6)
+    if not dodge:
+        look = {"color": GREY, "lw": 0.7, "zorder": 0.6}
+        ax.hlines(range(len(ends)), ends.min(axis=1), ends.max(axis=1), **look)
     plot_points(
         ax, table, "estimate", "place", styles, order=list(ends.index), horizontal=True, dodge=dodge
     )
@@ -226,9 +228,6 @@ def plot_groups(
     """Plot estimates of series in each place, in groups of places below headings."""
     order = [name for head, places in groups.items() if len(places) for name in (head, *places)]
     plot_points(ax, table, "estimate", "place", styles, order=order, horizontal=True, dodge=0)
-    for row in table[table["place"] == order[1]].itertuples():
-        colour = styles[row.series].colour
-        ax.text(row.mean, 0.1, row.series, color=colour, ha="center", va="center")
     for label in ax.get_yticklabels():
         label.set_weight("bold" if label.get_text() in groups else "normal")
     ax.tick_params(axis="y", length=0)
@@ -239,17 +238,6 @@ def label_first(ax: Axes, means: pd.Series, styles: Mapping[str, SeriesStyle]) -
     sides = ("right", "center", "left") if len(means) > 2 else ("center", "center")
     for (name, x), side in zip(means.sort_values().items(), sides, strict=False):
         ax.text(x, -0.5, f" {name} ", color=styles[name].colour, ha=side, va="bottom")
-
-
-def label_left(
-    ax: Axes, row: pd.DataFrame, styles: Mapping[str, SeriesStyle], dodge: float
-) -> None:
-    """Write mark and name of each series left of its interval in the first row."""
-    ends, places = row.set_index("series")["ci_low"], np.linspace(-dodge, dodge, len(styles)) / 2
-    options = {"ha": "right", "va": "center_baseline", "zorder": 0.6}
-    for (name, look), y in zip(styles.items(), places, strict=True):
-        text, box = f"{look.glyph} {name}  ", {"color": "white", "pad": 0}
-        ax.text(ends[name], y, text, color=look.colour, bbox=box, **options)
 
 
 def check_linear(axis: Axis) -> None:

@@ -128,7 +128,7 @@ def augmentation_images(tables: Tables, kinds: list[str]) -> Figure:
         ax.text(CHANCE, len(order) - 1, " chance", color="0.35", va="center")
     ax.set(xlim=(0, 1.03), xlabel=f"accuracy\n{INTERVALS}")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Accuracy of a linear probe, by what the two views differ in")
+    figure.suptitle("Accuracy of a linear probe, by the augmentation of the views")
     return figure
 
 

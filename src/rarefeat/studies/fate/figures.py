@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import setp
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -19,9 +20,9 @@ DOSES = 0.22, 8
 PUSHED = {
     "neuron": ("fresh pairs,\na push for each neuron", STYLES[0], 0.94, (1.1, 0.87), "right"),
     "feature": ("fresh pairs, a push\nfor each feature", STYLES[1], 1.06, (2.1, 0.48), "left"),
-    "": ("reused pairs,\ntheir own push", STYLES[2], 1.0, (3.1, 0.76), "left"),
+    "": ("reused pairs,\ntheir own push:\n{}", STYLES[2], 1.0, (3.1, 0.74), "left"),
     "out": (
-        "{:,} reused,\npush taken out", STYLES[2].replace(filled=False), 1.0, (0.2, 0.7), "left",
+        "{} reused,\npush taken out", STYLES[2].replace(filled=False), 1.0, (0.2, 0.7), "left",
     ),
     "noise": (
         "fresh, push\ntaken out, too", STYLES[0].replace(filled=False), 1.06, (0.25, 0.08), "left",
@@ -72,8 +73,6 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
     N = PAIRS if PAIRS in set(plain["N"]) else plain["N"].max()
     names = {0: "fresh pairs", N: f"{N:,} reused pairs"}
     plain = plain.assign(series=plain["N"].map(names)).dropna(subset="series")
-    # Intervals of fresh pairs stand beside those of reused ones.
-    plain["eps_min"] += np.where(plain["N"] == 0, 0.014, -0.014)
     styles = dict(zip(names.values(), (STYLES[4], STYLES[0]), strict=False))
     decays = sorted(set(plain["lambda"]))
     figure, axes = panels(1, len(decays), 2.3, NARROW, sharex=True, sharey=True)
@@ -81,6 +80,9 @@ def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
         plot_lines(
             ax, plain[plain["lambda"] == decay], "eps_min", "share_learned", styles, bounds=(0, 1)
         )
+        # Fresh pairs are seen behind reused ones where the two are alike.
+        setp(ax.lines[:1], markersize=6)
+        setp(ax.collections[:1], lw=3.5, alpha=0.35)
         ax.set(ylim=(-0.04, 1.04), xlabel="relative frequency", title=f"decay {decay:g}")
         ax.set_xticks([0.1, 0.3, 0.5])
     axes[0, 0].set_yticks([0, 0.5, 1])
@@ -120,7 +122,8 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
         bars = np.abs(rows[["ci_low", "ci_high"]].sub(rows["mean"], axis=0)).T.to_numpy()
         look = style.without_line.line | {"elinewidth": 0.8, "clip_on": False}
         ax.errorbar(rows["dose"] * aside, rows["mean"], bars, **look)
-        label = f"{style.glyph} {name.format(rows['N'].max())}"
+        pairs = (f"{N:,}" for N in rows.sort_values("dose")["N"])
+        label = f"{style.glyph} {name.format(' and '.join(pairs))}"
         ax.text(*place, label, color=style.colour, ha=side, va="center")
     ax.set(xscale="log", xlim=(0.85 * DOSES[0], DOSES[1]), ylim=(-0.03, 1.03))
     ax.set(xlabel="push on a neuron, as a multiple of the theorem's threshold")

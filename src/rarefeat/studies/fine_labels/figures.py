@@ -89,7 +89,12 @@ def granularity(tables: Tables) -> Figure:
         PRINTED: STYLES[4].replace(marker="s", filled=False).without_line,
     }
     figure, ((ax,),) = panels(height=1.7 + 0.2 * len(rows), width=NARROW)
-    plot_groups(ax, pd.concat([rows, printed]), styles, groups)
+    drawn = pd.concat([rows, printed])
+    plot_groups(ax, drawn, styles, groups)
+    first = next(filter(None, groups.values()))[0]
+    for row in drawn[drawn["place"] == first].itertuples():
+        colour = styles[row.series].colour
+        ax.text(row.mean, 0.1, row.series, color=colour, ha="center", va="center")
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of error (points)")
     figure.suptitle("Change of error by the labels of pretraining,\n"

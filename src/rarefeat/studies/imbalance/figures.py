@@ -1,7 +1,6 @@
 """Figures of the study of imbalance, drawn from its tables alone."""
 
 import functools
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -109,19 +108,21 @@ def measured(tables: Tables, metric: str) -> Figure:
         sharex=True, sharey="row", height_ratios=heights,
     )  # fmt: skip
     dense = grid[grid["arm"] == "dense"]
+    # In two narrow columns the marks of all frequencies would touch.
+    below = grid[grid["eps_min"].isin(sorted(set(grid["eps_min"]))[:: -len(columns)])]
     for column, (upper, *lower) in zip(columns, axes.T, strict=True):
         plot_lines(upper, dense, "eps_min", column, levels, "nsr", plotted.range)
         upper.set_title(test_set_name(column) or "no mask")
         for ax, series in zip(lower, others, strict=True):
             draw_zero_line(ax)
-            added = paired_differences(grid, column, series, axes=("nsr", "eps_min"))
-            plot_points(ax, added, "eps_min", column, levels, "nsr", plotted.difference, dodge=0.66)
-            ax.set_title("change")
+            added = paired_differences(below, column, series, axes=("nsr", "eps_min"))
+            plot_points(ax, added, "eps_min", column, levels, "nsr", plotted.difference)
+            ax.set_title("change by the mask")
         for ax in (upper, *lower):
             setp(ax.lines, markersize=3.6 if len(columns) == 1 else 2.7)
-        set_x_margins(upper, grid["eps_min"])
+        set_x_margins(upper, below["eps_min"])
         upper.set_xlim(left=0)
-    axes[0, 0].set_ylabel(textwrap.fill(plotted.symbol, 22))
+    axes[0, 0].set_ylabel(plotted.symbol)
     for ax, series in zip(axes[1:, 0], others, strict=True):
         ax.set_ylabel(f"{arm_label(series)}\n\N{MINUS SIGN} no mask")
     figure.align_ylabels()

@@ -77,6 +77,7 @@ def selection_interventions(tables: Tables) -> Figure:
     plot_points(ax, rows, "gain", "place", styles, order=order, horizontal=True, dodge=0)
     draw_zero_line(ax, vertical=True)
     ax.locator_params(axis="x", steps=[5, 10])
+    ax.xaxis.set_major_formatter("{x:g}")
     ax.set_xlabel("change of the largest cosine,\nrare minus frequent features")
     for y, row in enumerate(rows.itertuples()):
         colour = styles[row.series].colour
@@ -84,9 +85,11 @@ def selection_interventions(tables: Tables) -> Figure:
             1.03, y, f"{row.diverged} of {row.n}", color=colour, va="center",
             transform=ax.get_yaxis_transform(),
         )  # fmt: skip
-    ax.text(1.03, -0.7, "diverge", color=RARE, va="bottom", transform=ax.get_yaxis_transform())
-    figure.suptitle("Change of the largest cosine by each mask of neurons")
-    figure.supxlabel(f"against no mask at the same seed;\n{INTERVALS}, {n_of(*rows['n'])}")
+    head, look = "runs that\ndiverge", {"color": RARE, "va": "bottom"}
+    ax.text(1.03, -0.7, head, transform=ax.get_yaxis_transform(), **look)
+    figure.suptitle("Change of the largest cosine, rare minus frequent features, by mask")
+    note = "against no mask at the same seed; open: some runs diverge"
+    figure.supxlabel(f"{note};\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure
 
 
@@ -157,8 +160,7 @@ def law_errors_by_third(table: pd.DataFrame) -> Figure:
     plot_points(ax, shown, "estimate", "place", THIRDS, order=order, horizontal=True, dodge=0)
     for row in shown.itertuples():
         look, y = THIRDS[row.series], order.index(row.place) - 0.15
-        text = f"{look.glyph} {row.series}"
-        ax.text(row.mean, y, text, color=look.colour, ha="center", va="bottom")
+        ax.text(row.mean, y, row.series, color=look.colour, ha="center", va="bottom")
     draw_zero_line(ax, vertical=True)
     ax.set(ylim=(len(order) - 0.5, -0.7), xlabel="predicted minus measured", ylabel="")
     ax.locator_params(axis="x", nbins=5)

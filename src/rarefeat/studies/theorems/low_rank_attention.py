@@ -184,12 +184,12 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     for ax, (signal, setting) in zip(axes[0], signals.items(), strict=True):
         rows = losses[losses["setting"] == setting]
         plot_points(ax, rows, "at", "value", look, bounds=(0, np.inf))
-        plot_stated(ax, rows)
+        plot_stated(ax, rows, ls="none", marker="_", ms=12, mew=1.4, mec=STYLES[2].colour)
         ranks = sorted(rows["at"].unique())
         ax.set(xlabel="rank $r$", title=f"task in {signal:g} of {ranks[-1]:g} directions")
         ax.set_xticks(sorted({0, *signals, ranks[-1]}))
         ax.set_xticks(ranks, minor=True)
     axes[0, 0].set(ylabel="mean squared error", ylim=(0, None))
     figure.suptitle("Mean squared error of linear attention by its rank")
-    figure.supxlabel(f"dots: simulated, {INTERVALS}, {seeds_of(table)};\ndashed: Theorem 5.4.2")
+    figure.supxlabel(f"dots: simulated, {INTERVALS}, {seeds_of(table)};\ndashes: Theorem 5.4.2")
     return figure

@@ -19,9 +19,9 @@ STATED = SeriesStyle("0", dash=(0, (4, 1.5)))
 SHARE = (0.0, 1.0)
 
 
-def plot_stated(ax: Axes, rows: pd.DataFrame, x: str = "at", **look: Any) -> None:
-    """Plot the stated values over x as one line."""
-    means = rows.groupby(x)["stated"].mean()
+def plot_stated(ax: Axes, rows: pd.DataFrame, **look: Any) -> None:
+    """Plot the stated values over their places as one line."""
+    means = rows.groupby("at")["stated"].mean()
     ax.plot(means.index, means, **(STATED.line | look))
 
 

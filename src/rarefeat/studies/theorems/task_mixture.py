@@ -23,7 +23,7 @@ from rarefeat.figures.labels import INTERVALS, seeds_of
 from rarefeat.figures.panels import label_ends, panels, plot_points
 from rarefeat.figures.style import FREQUENT, NARROW, RARE, SeriesStyle
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import SHARE, plot_stated
+from rarefeat.studies.theorems.plots import SHARE
 from rarefeat.studies.theorems.problems import Mixture
 from rarefeat.studies.theorems.results import (
     Row,
@@ -347,22 +347,27 @@ def plot(tables: Mapping[str, pd.DataFrame], mixtures: dict[str, Mixture]) -> Fi
     rows = rows.assign(share=rows["setting"].map(share))
     last = rows.groupby("setting")["at"].transform("max")
     figure, ((ax,),) = panels(height=2.5, width=NARROW)
+    # The lemma has a kink between two of the mixtures.
+    mixture = max(mixtures.values(), key=lambda mixture: mixture.weights[0] / mixture.weights[-1])
+    levels = np.linspace(min(share.values(), default=1), max(share.values(), default=1), 36)
+    weights = [np.array([*mixture.weights[:-1], level * mixture.weights[0]]) for level in levels]
+    stated = [closed_form_weights(mixture.r, mixture.s, w / w.sum()) for w in weights]
     ends = {}
-    for name, chosen, look in (
-        ("rare task", rows["at"] == last, SeriesStyle(RARE, "o")),
-        ("a frequent task", rows["at"] == 1, SeriesStyle(FREQUENT, "s")),
+    for name, chosen, task, look in (
+        ("rare task", rows["at"] == last, -1, SeriesStyle(RARE, "o")),
+        ("a frequent task", rows["at"] == 1, 1, SeriesStyle(FREQUENT, "s")),
     ):
         of_task = rows[chosen].assign(series=name)
         plot_points(ax, of_task, "share", "value", {name: look}, bounds=SHARE, dodge=0)
-        plot_stated(ax, of_task, "share", color=look.colour)
-        stated = of_task.sort_values("share")["stated"]
-        ends[name] = stated.iloc[-1] if len(stated) else 0.0, look.colour
+        line = [alphas[task] for alphas in stated]
+        ax.plot(levels, line, color=look.colour, lw=0.7)
+        ends[name] = line[-1], look.colour
     ax.set(
         xlabel="relative frequency of the rare task",
         ylabel="weight of own features",
         ylim=(-0.01, None),
     )
     figure.suptitle("Weight of a rare task's own features, and of a frequent one's")
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(rows)}; dashed: Lemma F.3")
+    figure.supxlabel(f"{INTERVALS}, {seeds_of(rows)}; lines: Lemma F.3")
     label_ends(ax, ends)
     return figure

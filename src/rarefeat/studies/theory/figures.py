@@ -22,7 +22,7 @@ ALPHA = 0.1
 FACTORS = {0.5: "half", 2.0: "double"}
 """Names of factors; others are told as numbers."""
 FACTOR_STYLES = (
-    STYLES[4].replace(marker="<", filled=False).without_line,
+    STYLES[4].replace(marker="<").without_line,
     STYLES[0].replace(marker=">").without_line,
     *(style.without_line for style in STYLES[1:4]),
 )

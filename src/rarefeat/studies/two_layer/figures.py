@@ -16,6 +16,7 @@ from rarefeat.figures.panels import (
     panels,
     plot_groups,
     plot_lines,
+    title_with_key,
 )
 from rarefeat.figures.style import (
     COLUMN,
@@ -121,11 +122,11 @@ def printed_beside_measured(tables: Tables) -> Figure:
     settings = far["setting"].map(display_name).replace("interval", "label interval")
     ratios = (100 * far["share"]).map(lambda percent: f"{percent:g}:{100 - percent:g}")
     settings = settings.where(far["share"].isna(), ratios)
-    far = far.assign(place=far["arm"].map(NAMES) + ", " + settings, series="● measured")
-    printed = far.assign(series="□ printed", **dict.fromkeys(ESTIMATED, far["printed"]))
+    far = far.assign(place=far["arm"].map(NAMES) + ", " + settings, series="measured")
+    printed = far.assign(series="printed", **dict.fromkeys(ESTIMATED, far["printed"]))
     styles = {
-        "□ printed": STYLES[1].replace(filled=False).without_line,
-        "● measured": SeriesStyle(MASKED, "o").without_line,
+        "printed": STYLES[1].replace(filled=False).without_line,
+        "measured": SeriesStyle(MASKED, "o").without_line,
     }
     sides = {"unbalanced classes": far["share"].notna(), "other settings": far["share"].isna()}
     groups = {side: list(far.loc[chosen, "place"]) for side, chosen in sides.items()}
@@ -135,11 +136,13 @@ def printed_beside_measured(tables: Tables) -> Figure:
     ends = np.arange(len(shares) + 1) + 0.5
     look = {"orientation": "horizontal", "color": GREY, "lw": 0.7, "zorder": 0.5}
     ax.stairs(shares, ends, baseline=None, **look)
-    name = "always the larger class"
-    ax.text(0.95, ends[-1], name, color="0.35", ha="right", va="top")
+    name = "  always the\n  larger class"
+    for share, y in zip(shares.tail(1), ends[-2:-1], strict=True):
+        ax.text(share, y, name, color="0.35", va="center")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
     ax.set_xlabel("test accuracy")
-    figure.suptitle(f"Test accuracies more than {100 * FAR:g} points from the printed ones")
+    title = f"Test accuracies more than {100 * FAR:g} points from the printed ones"
+    title_with_key(figure, title, styles)
     near = f"the other {len(both) - len(far)} of {len(both)} are nearer"
     figure.supxlabel(f"{INTERVALS}, {seeds_of(both)};\n{near}")
     return figure
