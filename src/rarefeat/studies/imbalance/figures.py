@@ -35,7 +35,6 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.style import (
     COLUMN,
-    GLYPHS,
     GREY,
     NARROW,
     RARE,
@@ -203,7 +202,7 @@ def trajectories(tables: Tables) -> Figure:
     ax.set(xscale="log", xlabel=STEP, ylabel="cosine of the best neuron", ylim=(-0.02, 1.04))
     ax.xaxis.set_major_formatter("{x:,.0f}")
     last = rows[rows["step"] == rows["step"].max()].groupby("eps_min")["value"].median()
-    names = {eps: f"{GLYPHS[look.marker]} frequency {eps:g}" for eps, look in styles.items()}
+    names = {eps: f"{look.glyph} frequency {eps:g}" for eps, look in styles.items()}
     label_ends(ax, {names[eps]: (last[eps], styles[eps].colour) for eps in chosen})
     figure.suptitle("The best neuron's cosine with the rare feature, over training")
     figure.supxlabel(f"median and its 95 % interval, {seeds_of(rows)}")

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, KEY_WORDS, arm_name, n_of
-from rarefeat.figures.panels import ESTIMATED, draw_zero_line, panels, plot_points
+from rarefeat.figures.panels import ESTIMATED, draw_zero_line, panels, plot_points, title_with_key
 from rarefeat.figures.style import FREQUENT, NARROW, RARE, SeriesStyle, sequential_styles
 from rarefeat.stages.tables import PAIRED
 from rarefeat.workflow.config.images import ImageArm
@@ -54,15 +54,12 @@ def longtail(tables: Mapping[str, pd.DataFrame]) -> Figure:
     plot_points(
         ax, rows, "value", "place", looks, order=list(means.index), horizontal=True, dodge=dodge
     )
-    for i, (name, look) in enumerate(looks.items()):
-        place = {"transform": ax.transAxes, "ha": "center", "va": "bottom"}
-        ax.text((i + 0.5) / len(looks), 1.01, f"{look.glyph} {name}", color=look.colour, **place)
     for label in ax.get_yticklabels():
         label.set_style("italic" if "at random" in label.get_text() else "normal")
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of accuracy (points)")
     dataset = ", ".join(rows["dataset"].unique())
-    figure.suptitle(f"Change of accuracy against the unpruned network, on {dataset}")
+    title_with_key(figure, f"Change of accuracy against the unpruned network, on {dataset}", looks)
     figure.supxlabel(f"{where}difference at the same seed,\n{INTERVALS}, {n_of(*rows['n'])}")
     return figure
 

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, arm_name, n_of, seeds_of
-from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points
+from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points, title_with_key
 from rarefeat.figures.style import (
     FREQUENT,
     GREY,
@@ -195,16 +195,13 @@ def selection_digits(tables: Tables) -> Figure:
         ax, near, "value", "rule", styles, series_column="group", order=order,
         horizontal=True, dodge=0.3,
     )  # fmt: skip
-    sides = {"tail": ("rare digits", "right"), "head": ("frequent digits", "left")}
-    for group, (name, side) in sides.items():
-        x, look = means.loc[RANDOM, group], styles[group]
-        ax.text(x, -0.5, f"{look.glyph} {name}", color=look.colour, ha=side, va="bottom")
     draw_zero_line(ax, vertical=True)
     ax.locator_params(axis="x", nbins=5)
     for rule, change in ruined.iterrows():
         text = "$\\leftarrow$ rare digits ${tail:.0f}$, frequent ${head:.0f}$".format(**change)
         ax.text(0.02, order.index(rule), text, transform=ax.get_yaxis_transform(), va="center")
     ax.set(ylim=(len(order) - 0.5, -0.5), xlabel="change of accuracy (points)", ylabel="")
-    figure.suptitle("Change of the accuracy on digits by each mask, against no mask")
+    key = {"rare digits": styles["tail"], "frequent digits": styles["head"]}
+    title_with_key(figure, "Change of the accuracy on digits by each mask, against no mask", key)
     figure.supxlabel(rf"imbalance $\rho$ = {rows['rho'].max():g}; {INTERVALS}, {seeds_of(rows)}")
     return figure
