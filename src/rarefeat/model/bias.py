@@ -60,7 +60,7 @@ def grow(
 ) -> Float[Tensor, "*S m"]:
     """Return min(max(b (1 + eta / d), b ||w'|| / ||w||), cap / sqrt(d)), the rule `grow`.
 
-    Wen & Li 2021, section 2.2, with polylog(d) / sqrt(d) as the cap; Liao et al., eq. (70).
+    Wen & Li 2021, section 2.2, with polylog(d) / sqrt(d) as cap; eq. (70) of Liao et al. has none.
     """
     factor = torch.clamp(
         next_norms / norms.clamp_min(torch.finfo(norms.dtype).tiny), min=1 + eta / d
