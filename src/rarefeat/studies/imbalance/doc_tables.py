@@ -43,7 +43,11 @@ LEVELS = (*BIASES, "printed_71", "printed_100")
 STUDIES = ("paper", "neighbour", "without_bias")
 ATTENTION = ("fixed", "trained", "trained_without_decay", "decayed")
 """Studies of config/attention.yaml, without their prefix."""
-HEAT_RANGES = {"largest_squared_cosine": (0, 1), "aligned_neurons": (0, math.inf)}
+HEAT_RANGES = {
+    "largest_squared_cosine": (0, 1),
+    "aligned_neurons": (0, math.inf),
+    "neurons_of_a_feature": (0, 1),
+}
 EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
 FIRST_STEP = 100
@@ -226,12 +230,17 @@ def compare_devices(gpu: pd.DataFrame, cpu: pd.DataFrame) -> pd.DataFrame:
 
 
 def heatmap(table: pd.DataFrame) -> pd.DataFrame:
-    """Return best neuron and aligned ones by kind of feature; intervals are over seeds."""
+    """Return best neuron, aligned ones and the share of neurons of which one feature holds half,
+    by kind of feature; intervals are over seeds.
+    """
     kinds = ["arm", "minority", "seed"]
     by_feature = table.groupby([*kinds, "feature"])["squared_cosine"]
     aligned = by_feature.agg(lambda x: (x >= 0.09).sum())
     values = pd.DataFrame({"largest_squared_cosine": by_feature.max(), "aligned_neurons": aligned})
-    values = values.groupby(kinds).mean().reset_index()
+    values = values.groupby(kinds).mean()
+    largest = table.groupby([*kinds, "neuron"])["squared_cosine"].max()
+    values["neurons_of_a_feature"] = (largest >= 0.5).groupby(kinds).mean()
+    values = values.reset_index()
     parts = [
         means_of(values, ["arm", "minority"], name, lambda _, ends=ends: ends).assign(quantity=name)
         for name, ends in HEAT_RANGES.items()
