@@ -24,13 +24,6 @@ from rarefeat.workflow.run.code_hashes import user_functions
         ("accept nowhere", 1, "nowhere"),
         ("images nowhere", 1, "nowhere"),
         ("list figure", 0, " |cos| at least"),
-        ("predict-critical-frequency m=60", 0, "eps_min=0."),
-        (
-            "predict-critical-frequency --kappa 0.8 --gamma 10 'bias={share: 0.2}'",
-            1,
-            "bias: Input should be a valid dictionary",
-        ),
-        ("predict-critical-frequency K=64", 1, "K is 64, and not 128"),
         ("show nothing", 1, "nothing"),
         ("new rule paper", 1, "new: paper is a target"),
         ("new loss __main__", 1, "new: __main__ is an installed Python module"),
