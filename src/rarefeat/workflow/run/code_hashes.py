@@ -29,12 +29,7 @@ LEFT_OUT = {
         "workflow.project",
         "workflow.study_kind",
     ),
-    *(
-        "workflow.files.file_schema",
-        "workflow.files.sealed_files",
-        "workflow.files.origin",
-        "workflow.files.tensors",
-    ),
+    *("workflow.files.sealed_files", "workflow.files.origin", "workflow.files.tensors"),
 }
 """Modules and packages that run jobs, move bytes or declare products, and so set no number."""
 GIVEN = ("inputs", "tables", "job", "cell", "seeds", "label")
