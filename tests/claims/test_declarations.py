@@ -9,9 +9,9 @@ import yaml
 from conftest import refusal
 
 from rarefeat.claims import declarations as module
+from rarefeat.claims import run_measurements
 from rarefeat.claims.claim import Regime
 from rarefeat.claims.declarations import load_claims
-from rarefeat.claims.run_measurements import measure_claims
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.project import load, parse
 
@@ -91,10 +91,12 @@ def test_claim_id_of_two_files_is_refused(monkeypatch):
     load_claims.cache_clear()
 
 
-def test_the_job_of_each_kind_finds_its_own_claims():
+def test_the_job_of_each_kind_finds_its_own_claims(monkeypatch):
     """Also of a kind whose function for claims is in another folder."""
     project = load()
+    monkeypatch.setattr(run_measurements, "load_function", lambda name: list)
     for kind, claim_set in project.claim_sets.items():
-        measured = measure_claims(list, {}, project.table_job(f"{kind}_measured"))
+        job = project.table_job(f"{kind}_measured")
+        measured = run_measurements.measure_claims({}, job, "", job.config["claims"])
         assert set(measured["claim_id"]) <= set(claim_set.claims)
         assert len(measured) == len(claim_set.claims)

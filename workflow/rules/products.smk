@@ -98,31 +98,6 @@ rule page:
         "rarefeat run workflow.pages:page {wildcards.page} --output {output:q} > {log:q} 2>&1"
 
 
-rule html_page:
-    """Write a page of HTML alone, for the report."""
-    input:
-        tables=lambda wildcards: tables(PROJECT.html_pages[wildcards.page].tables),
-    output:
-        report(
-            "<results>/pages/{page}.html",
-            caption="../report/page.rst",
-            category="Pages",
-            labels=lambda wildcards: {"page": PROJECT.html_pages[wildcards.page].title},
-        ),
-    log:
-        "<results>/logs/pages/{page}.log",
-    wildcard_constraints:
-        page=any_of(PROJECT.html_pages),
-    resources:
-        mem_mb=scale_with_attempt(2000),
-        runtime=scale_with_attempt(10),
-    params:
-        *told(lambda wildcards: PROJECT.html_page_job(wildcards.page)),
-        function=lambda wildcards: PROJECT.html_page_job(wildcards.page).stage,
-    shell:
-        "rarefeat run {params.function} {wildcards.page} --output {output:q} > {log:q} 2>&1"
-
-
 rule all_claims:
     """Measure the claims of the papers of which a kind of study is made by default."""
     input:

@@ -39,7 +39,6 @@ from rarefeat.workflow.study_kind import (
     SHARED_STAGES,
     ClaimInputs,
     Figure,
-    HtmlPage,
     Page,
     Stage,
     StudyKind,
@@ -186,12 +185,13 @@ class Project:
         """Every table by its name, after those that it is made from."""
         claim_tables = {}
         for kind, inputs in self.claim_inputs.items():
+            measure = inputs.function or f"{self.kinds[kind].module('claims')}:measure"
+            told = {"claims": {kind: self.claim_sets[kind].digest}, "measure": measure}
             claim_tables[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
-                inputs.function or f"{self.kinds[kind].module('claims')}:measure",
-                {**inputs.sections, "claims": {kind: self.claim_sets[kind].digest}},
+                "claims.run_measurements:measure_claims",
+                {**inputs.sections, **told},
                 tables=inputs.tables,
-                wrapper="claims.run_measurements:measure_claims",
             )
         for paper, names in self.papers.items():
             sources = tuple(f"{kind}_measured" for kind in names)
@@ -222,11 +222,6 @@ class Project:
         return merge_unique("pages", *pages, claim_pages)
 
     @cached_property
-    def html_pages(self) -> dict[str, HtmlPage]:
-        """Every page of HTML alone by its name."""
-        return merge_unique("pages", *(outputs.html_pages for outputs in self.outputs.values()))
-
-    @cached_property
     def targets(self) -> dict[str, list[str]]:
         """Files of each target, which is a kind, a study, or the claims of a paper.
 
@@ -234,7 +229,7 @@ class Project:
         from these alone.
         """
         targets = {
-            kind: paths(outputs.tables, outputs.figures, outputs.pages, outputs.html_pages)
+            kind: paths(outputs.tables, outputs.figures, outputs.pages)
             for kind, outputs in self.outputs.items()
         }
         for name in self.studies:
@@ -352,19 +347,15 @@ class Project:
         """Return the identity of the job of each of some tables, for their readers."""
         return {name: self.table_job(name).identity for name in tables}
 
-    def _job(
-        self, function: str, sections: Mapping[str, Any], tables: Iterable[str], runs: str = ""
-    ) -> Job:
-        return make_job(function, (), sections, runs=runs, tables=self.identities(tables))
+    def _job(self, function: str, sections: Mapping[str, Any], tables: Iterable[str]) -> Job:
+        return make_job(function, (), sections, tables=self.identities(tables))
 
     def figure_job(self, name: str) -> Job:
         """Return the job that draws a figure."""
         figure = self.figures[name]
         module = figure.module or self.kinds[self.kind_of[name]].module("figures")
         sections = {**figure.sections, **self.size_section}
-        return self._job(
-            f"{module}:{figure.function or name}", sections, figure.tables, "figures.draw:draw"
-        )
+        return self._job(f"{module}:{figure.function or name}", sections, figure.tables)
 
     def page_job(self, name: str) -> Job:
         """Return the job that writes a page, as text and for the report."""
@@ -377,11 +368,6 @@ class Project:
         }
         return self._job("workflow.pages:page", sections | self.size_section, page.tables)
 
-    def html_page_job(self, name: str) -> Job:
-        """Return the job that writes a page of HTML."""
-        page = self.html_pages[name]
-        return self._job(page.function, page.sections, page.tables)
-
     @property
     def products(self) -> Iterator[tuple[str, Callable[[str], Job], list[str], tuple[str, ...]]]:
         """Name, maker of the job, paths and source tables of each table, figure and page."""
@@ -391,8 +377,6 @@ class Project:
             yield name, self.figure_job, paths(figures=[name]), figure.tables
         for name, page in self.pages.items():
             yield name, self.page_job, paths(pages=[name]), page.tables
-        for name, html_page in self.html_pages.items():
-            yield name, self.html_page_job, paths(html_pages=[name]), html_page.tables
 
     def product_job(self, function: str, name: str) -> Job:
         """Return the job by which a function makes the table, figure or page of a name."""
@@ -505,8 +489,7 @@ class Project:
             if name != kind.name
         }
         merge_unique("targets", self.kinds, studies, claims)
-        merge_unique("pages", self.pages, self.html_pages)
-        products = {"page": self.pages | self.html_pages, "figure": self.figures}
+        products = {"page": self.pages, "figure": self.figures}
         for label, items in products.items():
             for name, item in items.items():
                 check_tables(f"the {label} {name}", item.tables, self.tables)
@@ -564,15 +547,12 @@ def paths(
     tables: Iterable[str] = (),
     figures: Iterable[str] = (),
     pages: Iterable[str] = (),
-    html_pages: Iterable[str] = (),
 ) -> list[str]:
     """Return the paths of outputs below the folder of results."""
-    pages = list(pages)
     return [
         *(f"tables/{name}.parquet" for name in tables),
         *(f"figures/{name}.{suffix}" for name in figures for suffix in ("pdf", "png")),
-        *(f"{name}.md" for name in pages),
-        *(f"pages/{name}.html" for name in (*pages, *html_pages)),
+        *(path for name in pages for path in (f"{name}.md", f"pages/{name}.html")),
     ]
 
 

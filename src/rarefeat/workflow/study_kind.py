@@ -150,9 +150,6 @@ class Table:
     rule: str = "tabulate"
     """Name of its rule; another one is of the kind's own file of rules, or makes all tables that
     name it at once."""
-    wrapper: str = ""
-    """MODULE:FUNCTION that calls `function`, where its result is not a table yet
-    (workflow/run/command.py)."""
 
     @property
     def cells_of(self) -> Any:
@@ -161,16 +158,9 @@ class Table:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """Functions upstream of its own, and schemas that it is given by name."""
-        named = self.sections.get("schema", ())
-        schemas = (
-            (named,)
-            if isinstance(named, str)
-            else named.values()
-            if isinstance(named, Mapping)
-            else ()
-        )
-        return (*lineage((*self.files.values(), *self.upstream)), *dict.fromkeys(schemas))
+        """Functions upstream of its own, and what it is given by name: a schema, a function."""
+        named = (self.sections[key] for key in ("schema", "measure") if key in self.sections)
+        return (*lineage((*self.files.values(), *self.upstream)), *named)
 
     def job(self, tables: Mapping[str, str]) -> Job:
         """Return the job that writes it."""
@@ -179,7 +169,6 @@ class Table:
             self.lineage,
             self.sections,
             self.study,
-            runs=self.wrapper,
             # A job that writes several tables checks each itself.
             table_schema=self.schema if self.rule == "tabulate" else "",
             tables=tables,
@@ -217,24 +206,12 @@ class Page:
 
 
 @dataclass(frozen=True)
-class HtmlPage:
-    """A page of HTML alone, `pages/NAME.html`, for the report."""
-
-    title: str
-    function: str
-    """MODULE:FUNCTION, called with `(tables, job)`; it returns HTML."""
-    tables: tuple[str, ...]
-    sections: ConfigSections = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class StudyOutputs:
     """Everything that a study kind makes, by name."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     pages: Mapping[str, Page] = field(default_factory=dict)
-    html_pages: Mapping[str, HtmlPage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
