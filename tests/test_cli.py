@@ -81,7 +81,7 @@ def test_new_file_trains_beside_its_config(kind, tmp_path, monkeypatch):
 
 
 def test_new_study_measures(tmp_path, monkeypatch):
-    monkeypatch.setattr(new, "SINGLE_FILE_STUDIES", tmp_path)
+    monkeypatch.setattr(new, "STUDIES", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert "run `snakemake --cores 2 tiny claims_tiny" in new.write("study", "tiny")
     assert "toy" not in (tmp_path / "tiny.yaml").read_text()

@@ -30,7 +30,7 @@ rule tabulate:
     log:
         "<results>/logs/tables/{table}.log",
     wildcard_constraints:
-        table=any_of(PROJECT.tables_by_rule["tabulate"]),
+        table=any_of(PROJECT.tables_of("tabulate")),
     resources:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
@@ -101,18 +101,7 @@ rule page:
 rule all_claims:
     """Measure the claims of the papers of which a kind of study is made by default."""
     input:
-        [
-            f"<results>/{path}"
-            for paper in PROJECT.default_papers
-            for path in PROJECT.targets[f"claims_{paper}"]
-        ],
-        [
-            f"<results>/{path}"
-            for names in PROJECT.default_papers.values()
-            for name in names
-            if not PROJECT.kinds[name].by_default
-            for path in PROJECT.targets[name]
-        ],
+        [f"<results>/{path}" for path in PROJECT.default_claims],
 
 
 rule existing_outputs:

@@ -18,8 +18,7 @@ from rarefeat.claims.claim import Claim, Regime, Value
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.section import Section, format_validation_error
 from rarefeat.workflow.config.yaml_reader import read_yaml
-
-STUDIES = Path(__file__).parents[1] / "studies"
+from rarefeat.workflow.study_kind import STUDIES
 
 
 class ClaimFile(Section):

@@ -7,7 +7,6 @@ that exist are in `registry.py`; what the declarations of one config add up to i
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
@@ -15,7 +14,7 @@ from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.images import ImageStudy
 from rarefeat.workflow.config.section import Section, dump_config
 from rarefeat.workflow.config.study import Study, merge_configs, share_defaults
-from rarefeat.workflow.run.code_hashes import find_file, settings_read
+from rarefeat.workflow.run.code_hashes import PACKAGE, find_file, settings_read
 from rarefeat.workflow.run.job import Job, make_job
 
 ConfigSections = Mapping[str, Any]
@@ -227,7 +226,7 @@ class ClaimInputs:
     """MODULE:FUNCTION that measures them; `measure` of the module `claims` by default."""
 
 
-STUDIES = Path(__file__).parents[1] / "studies"
+STUDIES = PACKAGE / "studies"
 
 
 @dataclass(frozen=True)
