@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
-from scipy.special import betainc, betaincinv, gammainc, stdtr, stdtrit
+from scipy.special import betainc, gammainc, stdtr, stdtrit
 from scipy.stats import false_discovery_control
 
 from rarefeat.claims.claim import RANGES
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.measurements import DIVERGED_TEXT, MIN_DOF, PREMISE_TEXT, VARIED
 from rarefeat.claims.tables import CHANGES, CHANGES_FOUND, VERDICTS
-from rarefeat.statistics import holm
+from rarefeat.statistics import exact_bounds, holm
 
 (
     SUPPORTED, CONTRADICTED, UNDECIDED, TOO_FEW, NO_PREMISE, DIVERGED, NOT_TESTABLE,
@@ -115,8 +115,7 @@ def paired_p_value(total: float, differing: float, n: float, mean: float) -> flo
     1994).
     """
     n, mean = int(n), float(np.clip(mean, -1, 1))
-    low = betaincinv(differing, n - differing + 1, BEYOND / 2) if differing else 0.0
-    high = betaincinv(differing + 1, n - differing, 1 - BEYOND / 2) if differing < n else 1.0
+    low, high = exact_bounds(differing, n, BEYOND / 2)
     differ = np.clip(np.linspace(low, high, 101), abs(mean), 1)[:, None]
     angle = 2 * np.pi * np.arange(2 * n + 1) / (2 * n + 1)
     # The characteristic function of the sum is a power of that of one difference.
@@ -162,9 +161,7 @@ def confidence_bounds(
     if not np.isfinite(error) or freedom < 1 or not level > 0:
         return np.nan, np.nan
     if kind == BINARY:
-        ones = round(n * value)
-        low = betaincinv(ones, n - ones + 1, level) if ones else 0.0
-        return float(low), float(betaincinv(ones + 1, n - ones, 1 - level)) if ones < n else 1.0
+        return exact_bounds(round(n * value), n, level)
     if kind == PAIRED:
 
         def excess(mean: float, p_value: Callable[..., np.ndarray]) -> float:
