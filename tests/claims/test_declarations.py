@@ -9,7 +9,7 @@ import yaml
 from conftest import refusal
 
 from rarefeat.claims import declarations as module
-from rarefeat.claims import run_measurements
+from rarefeat.claims import jobs
 from rarefeat.claims.claim import Regime
 from rarefeat.claims.declarations import load_claims
 from rarefeat.errors import RarefeatError
@@ -94,9 +94,9 @@ def test_claim_id_of_two_files_is_refused(monkeypatch):
 def test_the_job_of_each_kind_finds_its_own_claims(monkeypatch):
     """Also of a kind whose function for claims is in another folder."""
     project = load()
-    monkeypatch.setattr(run_measurements, "load_function", lambda name: list)
+    monkeypatch.setattr(jobs, "load_function", lambda name: list)
     for kind, claim_set in project.claim_sets.items():
         job = project.table_job(f"{kind}_measured")
-        measured = run_measurements.measure_claims({}, job, "", job.config["claims"])
+        measured = jobs.measured({}, job, "", job.config["claims"])
         assert set(measured["claim_id"]) <= set(claim_set.claims)
         assert len(measured) == len(claim_set.claims)

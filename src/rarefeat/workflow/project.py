@@ -175,17 +175,17 @@ class Project:
             told = {"claims": {kind: self.claim_sets[kind].digest}, "measure": measure}
             claim_tables[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
-                "claims.run_measurements:measure_claims",
+                "claims.jobs:measured",
                 {**inputs.sections, **told},
                 tables=inputs.tables,
             )
         for paper, names in self.papers.items():
             sources = tuple(f"{kind}_measured" for kind in names)
             claim_tables[f"claims_{paper}"] = Table(
-                "claims.tables:CLAIMS", "claims.verdict_tables:claims", tables=sources
+                "claims.tables:CLAIMS", "claims.jobs:judged", tables=sources
             )
             claim_tables[f"sensitivity_{paper}"] = Table(
-                "claims.tables:CHANGES", "claims.verdict_tables:sensitivity", tables=sources
+                "claims.tables:CHANGES", "claims.jobs:sensitivity", tables=sources
             )
         tables = (outputs.tables for outputs in self.outputs.values())
         return sort_tables(merge_unique("tables", *tables, claim_tables))
