@@ -128,8 +128,8 @@ def measure(task: tuple[int, str], tensors: dict[str, Tensor], folder: Path) -> 
     run.delete_files()
     calibrate(encoder, train_images[distinct])
     features, queries = (
-        extract(encoder, train_images[pool])[0],
-        extract(encoder, tensors["test"])[0],
+        extract(encoder, train_images[pool]),
+        extract(encoder, tensors["test"]),
     )
     x, queries = standardise(features, queries)
     head = logistic_probe(x, labels[pool], CLASSES, study.probe.l2)

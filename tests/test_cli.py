@@ -24,13 +24,6 @@ from rarefeat.workflow.run.code_hashes import user_functions
         ("accept nowhere", 1, "nowhere"),
         ("images nowhere", 1, "nowhere"),
         ("list figure", 0, " |cos| at least"),
-        ("predict-critical-frequency m=60", 0, "eps_min=0."),
-        (
-            "predict-critical-frequency --kappa 0.8 --gamma 10 'bias={share: 0.2}'",
-            1,
-            "bias: Input should be a valid dictionary",
-        ),
-        ("predict-critical-frequency K=64", 1, "K is 64, and not 128"),
         ("show nothing", 1, "nothing"),
         ("new rule paper", 1, "new: paper is a target"),
         ("new loss __main__", 1, "new: __main__ is an installed Python module"),
@@ -77,7 +70,7 @@ def test_new_file_trains_beside_its_config(kind, tmp_path, monkeypatch):
     assert f"run `snakemake --cores 2 {name} --configfile {name}.yaml`" in written
     monkeypatch.chdir(tmp_path)
     config = rarefeat.load_config(f"folder/{name}.yaml")
-    (own,) = {name.removeprefix("own.") for name in user_functions(config.merged)}
+    (own,) = set(user_functions(config.merged))
     if kind == "rule":
         trained = rarefeat.train(config=config, arm=own, alpha=0.1, **TINY)
         assert own in repr(trained)
@@ -88,7 +81,7 @@ def test_new_file_trains_beside_its_config(kind, tmp_path, monkeypatch):
 
 
 def test_new_study_measures(tmp_path, monkeypatch):
-    monkeypatch.setattr(new, "SINGLE_FILE_STUDIES", tmp_path)
+    monkeypatch.setattr(new, "STUDIES", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert "run `snakemake --cores 2 tiny claims_tiny" in new.write("study", "tiny")
     assert "toy" not in (tmp_path / "tiny.yaml").read_text()

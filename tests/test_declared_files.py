@@ -11,11 +11,11 @@ from conftest import run_cell, run_chain
 from pyarrow.csv import read_csv
 from safetensors.torch import load_file
 
-from rarefeat.images import file_schemas as images
+import chain_files as chain
+import image_files as images
+from file_schemas import FileSchema
 from rarefeat.images import pretrain as image_training
 from rarefeat.model.recorded_steps import log_spaced
-from rarefeat.stages import file_schemas as chain
-from rarefeat.workflow.files.file_schema import FileSchema
 from rarefeat.workflow.project import load
 from rarefeat.workflow.study_kind import IMAGE_DATA, IMAGE_PRETRAIN, IMAGE_PROBE, IMAGE_SPLITS
 

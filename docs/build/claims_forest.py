@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from claim_records import anchor
 from formatting import interval
 from published_claims import published_claims
-from rarefeat.claims.page import anchor
 from rarefeat.claims.verdict import WORDS
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load

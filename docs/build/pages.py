@@ -17,6 +17,7 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
+from claim_records import anchor, claim_records, claims_html
 from doc_figures import papers, render_doc_figures
 from explorer import page_from_published
 from formatting import (
@@ -37,7 +38,7 @@ from late_learning import (
 from mask_comparisons import compare_masks, count_masks
 from published_claims import all_claims, published_claims
 from published_tables import table_reductions
-from rarefeat.claims.page import ABOUT, anchor, claim_records, claims_html, format_effect
+from rarefeat.claims.page import ABOUT, format_effect
 from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import PARAMETER_WORDS, arm_name

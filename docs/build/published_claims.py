@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from claim_records import NOT_YET
 from rarefeat.claims.claim import Claim
-from rarefeat.claims.page import NOT_YET
 from rarefeat.claims.verdict import verdicts
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import Project

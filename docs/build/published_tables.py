@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rarefeat.claims.page import other_verdicts, primary_verdicts
+from claim_records import other_verdicts, primary_verdicts
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.files.published import FOLDER, PublishedTables, commit
 from rarefeat.workflow.files.sealed_files import atomic_write

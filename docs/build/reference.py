@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from rarefeat.images import file_schemas as image_files
-from rarefeat.stages import file_schemas as chain_files
-from rarefeat.studies.augmentation import measure as augmentation_files
+import augmentation_files
+import chain_files
+import image_files
 from rarefeat.workflow.config.images import Augmentation as ImageAugmentation
 from rarefeat.workflow.config.images import (
     ImageArm,

@@ -36,17 +36,18 @@ def student_interval(
     return mean, sd, np.clip(mean - half, *inside), np.clip(mean + half, *inside), n
 
 
-def fraction_interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """Compute the exact confidence interval of the mean of values that are 0 or 1.
+def fraction_interval(values: np.ndarray) -> tuple[float, float]:
+    """Compute the exact 95 % confidence interval of the mean of values that are 0 or 1."""
+    values = np.asarray(values, dtype=float)
+    values = values[~np.isnan(values)]
+    return exact_bounds(values.sum(), len(values), 0.025) if len(values) else (np.nan, np.nan)
+
+
+def exact_bounds(ones: float, n: int, tail: float) -> tuple[float, float]:
+    """Compute the fractions that `ones` of n exclude on neither side at a level of `tail`.
 
     Clopper & Pearson (1934).
     """
-    values = np.asarray(values, dtype=float)
-    values = values[~np.isnan(values)]
-    n, ones = len(values), int(values.sum())
-    if not n:
-        return np.nan, np.nan
-    tail = (1 - level) / 2
     low = betaincinv(ones, n - ones + 1, tail) if ones else 0.0
     high = betaincinv(ones + 1, n - ones, 1 - tail) if ones < n else 1.0
     return float(low), float(high)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from claim_error_rates import LAWS, coverage, error_rates, estimates_of
+from claim_records import POWER, detectable
 from rarefeat.claims.claim import Claim, Range
 from rarefeat.claims.declarations import ClaimSet
 from rarefeat.claims.estimate import (
@@ -29,7 +30,6 @@ from rarefeat.claims.verdict import (
     DIVERGED,
     NO_PREMISE,
     NOT_TESTABLE,
-    POWER,
     SAME,
     SUPPORTED,
     TOO_FEW,
@@ -37,7 +37,6 @@ from rarefeat.claims.verdict import (
     UNKNOWN,
     classify_change,
     confidence_bounds,
-    detectable,
     interval,
     judge_family,
     p_value_above,

@@ -12,7 +12,6 @@ from rarefeat.figures.panels import (
     panels,
     plot_lines,
     plot_points,
-    share_interval,
 )
 from rarefeat.figures.style import assign_styles
 
@@ -25,7 +24,6 @@ def test_intervals_cover_as_often_as_they_say():
         assert 0.94 <= covered <= 0.985, (n, covered)
     # The sixth and the fifteenth of twenty.
     assert median_interval(np.arange(20.0)) == (5.0, 14.0)
-    assert share_interval(np.ones(30)) == (pytest.approx(0.8843, abs=1e-4), 1.0)
 
 
 def replicas() -> pd.DataFrame:

@@ -14,7 +14,7 @@ from rarefeat.errors import RarefeatError
 from rarefeat.images.augmentation import make_augment, two_views
 from rarefeat.images.network import ImageEncoder, calibrate, extract, make_encoder
 from rarefeat.images.nt_xent import arm_loss, compute_masks, nt_xent, similarities, softmax_weights
-from rarefeat.images.pretrain import LARS, ProbeData, learning_rate, mask_scores, pretrain_images
+from rarefeat.images.pretrain import ProbeData, learning_rate, mask_scores, pretrain_images
 from rarefeat.images.trainer import TrainingRun, epoch_batches, identity_of
 from rarefeat.model.randomness import generator
 from rarefeat.workflow.config.cells import cell
@@ -52,7 +52,7 @@ ARMS = {
 
 def training(**changes) -> ImageTraining:
     base = {
-        "tau": 0.5, "epochs": 3, "warmup_epochs": 1, "batch": 8, "optimiser": "sgd", "lr": 0.1,
+        "tau": 0.5, "epochs": 3, "warmup_epochs": 1, "batch": 8, "lr": 0.1,
         "final_lr": 0.0, "momentum": 0.9, "weight_decay": 1e-4, "log_epochs": 1,
         "checkpoint_minutes": 10, "device": "cpu", "threads": 1,
     }  # fmt: skip
@@ -201,9 +201,9 @@ def test_published_networks_have_their_sizes(block, depths, stem, side, paramete
     assert sum(n for name, n in sizes.items() if not name.startswith("head")) == parameters
     images = some_images(2, 32)
     assert encoder.pool(encoder.stem(images.float())).shape[2:] == (side, side)
-    features, projections = extract(encoder, images)
+    features = extract(encoder, images)
     assert features.shape == (2, dimension)
-    assert projections.shape == (2, 128)
+    assert encoder.head(features).shape == (2, 128)
 
 
 def test_branches_share_all_but_norms():
@@ -265,17 +265,6 @@ def test_the_learning_rate_rises_linearly_then_falls_as_a_cosine():
     assert rates[30] == pytest.approx(0.55)
     assert rates[-1] == pytest.approx(0.1, abs=0.01)
     assert all(a > b for a, b in itertools.pairwise(rates[10:]))
-
-
-def test_lars_step_does_not_scale_with_gradient():
-    for scale in (1.0, 1000.0):
-        weight, bias = (torch.nn.Parameter(torch.ones(shape)) for shape in ((2, 2), 2))
-        optimiser = LARS([weight, bias], lr=1.0, momentum=0.9, weight_decay=0.0)
-        weight.grad, bias.grad = scale * torch.tensor([[3.0, 0], [0, 4]]), scale * torch.ones(2)
-        optimiser.step()
-        unit = torch.tensor([[0.6, 0.0], [0.0, 0.8]])
-        torch.testing.assert_close(weight.detach(), 1 - 0.001 * 2 * unit)
-        torch.testing.assert_close(bias.detach(), 1 - scale * torch.ones(2))
 
 
 # Training and checkpoints
@@ -351,7 +340,7 @@ def killed():
     [
         ("self_damaging", {}),
         ("resampled", {}),
-        ("random", {"optimiser": "lars"}),
+        ("random", {}),
         ("unmasked", {"bfloat16": True}),
     ],
 )

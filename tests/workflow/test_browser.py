@@ -155,13 +155,6 @@ def test_tables_sort_and_filter_as_pandas_does(opened, finished, page):
     wait(opened, lambda: count_rows() == expected, f"{expected} rows with {value}")
 
 
-def test_interactive_page_of_a_run_opens_from_the_report(opened):
-    show_page(opened, str(RESULTS / "pages/play.html"))
-    measured = opened.find_element("id", "measured")
-    assert "runs learn it" in wait(opened, lambda: measured.text, "its values")
-    assert not opened.find_element("id", "recorded").is_displayed()
-
-
 def open_explorer(browser, address: str = "") -> dict[str, str]:
     browser.get("about:blank")
     browser.get((ROOT / "docs/play.html").as_uri() + address)

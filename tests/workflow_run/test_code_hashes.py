@@ -168,7 +168,7 @@ def test_settings_are_the_parameters_that_the_job_itself_does_not_have(hashes_of
 def every_function() -> set[str]:
     project = load("config/config.yaml")
     functions = {stage.function for stage in project.stages}
-    for output in ("table", "figure", "page", "html_page"):
+    for output in ("table", "figure", "page"):
         jobs = getattr(project, f"{output}_job")
         functions |= {jobs(name).stage for name in getattr(project, f"{output}s")}
     return functions

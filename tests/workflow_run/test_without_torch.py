@@ -5,7 +5,7 @@ import sys
 
 CODE = """
 import sys
-import rarefeat.claims.run_measurements, rarefeat.figures.draw, rarefeat.workflow.pages
+import rarefeat.claims.jobs, rarefeat.figures.save, rarefeat.workflow.pages
 import rarefeat.stages.aggregate, rarefeat.studies.imbalance.figures, rarefeat.workflow.run.command
 from rarefeat.workflow.project import load
 

@@ -30,7 +30,7 @@ rule tabulate:
     log:
         "<results>/logs/tables/{table}.log",
     wildcard_constraints:
-        table=any_of(PROJECT.tables_by_rule["tabulate"]),
+        table=any_of(PROJECT.tables_of("tabulate")),
     resources:
         mem_mb=scale_with_attempt(4000),
         runtime=scale_with_attempt(20),
@@ -98,46 +98,10 @@ rule page:
         "rarefeat run workflow.pages:page {wildcards.page} --output {output:q} > {log:q} 2>&1"
 
 
-rule html_page:
-    """Write a page of HTML alone, for the report."""
-    input:
-        tables=lambda wildcards: tables(PROJECT.html_pages[wildcards.page].tables),
-    output:
-        report(
-            "<results>/pages/{page}.html",
-            caption="../report/page.rst",
-            category="Pages",
-            labels=lambda wildcards: {"page": PROJECT.html_pages[wildcards.page].title},
-        ),
-    log:
-        "<results>/logs/pages/{page}.log",
-    wildcard_constraints:
-        page=any_of(PROJECT.html_pages),
-    resources:
-        mem_mb=scale_with_attempt(2000),
-        runtime=scale_with_attempt(10),
-    params:
-        *told(lambda wildcards: PROJECT.html_page_job(wildcards.page)),
-        function=lambda wildcards: PROJECT.html_page_job(wildcards.page).stage,
-    shell:
-        "rarefeat run {params.function} {wildcards.page} --output {output:q} > {log:q} 2>&1"
-
-
 rule all_claims:
     """Measure the claims of the papers of which a kind of study is made by default."""
     input:
-        [
-            f"<results>/{path}"
-            for paper in PROJECT.default_papers
-            for path in PROJECT.targets[f"claims_{paper}"]
-        ],
-        [
-            f"<results>/{path}"
-            for names in PROJECT.default_papers.values()
-            for name in names
-            if not PROJECT.kinds[name].by_default
-            for path in PROJECT.targets[name]
-        ],
+        [f"<results>/{path}" for path in PROJECT.default_claims],
 
 
 rule existing_outputs:

@@ -1,6 +1,6 @@
 """The targets by name: every kind of study, every study, every figure, the claims of every paper."""
 
-for target, paths in PROJECT.every_target.items():
+for target, paths in PROJECT.targets.items():
 
     rule:
         name:

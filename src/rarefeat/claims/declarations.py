@@ -4,22 +4,22 @@ They are in `claims.yaml` of its folder, or under `claims` of the YAML file of a
 single file.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from rarefeat.claims.claim import Claim, Regime, Value
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.section import Section, format_validation_error
 from rarefeat.workflow.config.yaml_reader import read_yaml
-
-STUDIES = Path(__file__).parents[1] / "studies"
+from rarefeat.workflow.run.code_hashes import hash_texts
+from rarefeat.workflow.study_kind import STUDIES
 
 
 class ClaimFile(Section):
@@ -28,7 +28,7 @@ class ClaimFile(Section):
     paper: str
     axes: dict[str, str]
     """Text of each axis in tables, as `eps_min {}`."""
-    groups: dict[str, dict[str, dict]]
+    groups: dict[str, Annotated[dict[str, dict], Field(min_length=1)]]
     """Claims by part of the theory and by id."""
 
 
@@ -45,12 +45,7 @@ class ClaimSet:
     claims: Mapping[str, Claim]
     """Claims by id."""
     digest: str
-    """Hash of the file."""
-
-    @property
-    def groups(self) -> list[str]:
-        """Parts of the theory."""
-        return list(dict.fromkeys(claim.group for claim in self.claims.values()))
+    """Hash of what the file says."""
 
     def format_place(self, axes: Mapping[str, Value]) -> str:
         """Format positions on some axes."""
@@ -84,31 +79,18 @@ def load_claims(kind: str, folder: Path = STUDIES) -> ClaimSet:
     where = "/".join(path.parts[-2 if path == single_file else -3 :])
     raw = read_yaml(path, "claims")
     raw = (raw.get("claims") or {}) if path == single_file else raw
-    for group, members in (
-        (raw.get("groups") or {}).items() if isinstance(raw.get("groups"), dict) else ()
-    ):
-        for name in members if isinstance(members, dict) else ():
-            if not isinstance(name, str):
-                raise RarefeatError(f"{where}: claim {name}: an id is a text; write it in quotes")
-        if not members:
-            raise RarefeatError(f"{where}: groups.{group}: it has no claim")
     try:
         file = ClaimFile.model_validate(raw)
     except ValidationError as error:
         raise RarefeatError(f"{where}: {format_validation_error(error)}") from error
     claims: dict[str, Claim] = {}
-    content = json.dumps(raw).encode() if path == single_file else path.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()[:16]
+    digest = hash_texts(json.dumps(raw).encode())[:16]
     claim_set = ClaimSet(where, file.paper, file.axes, claims, digest)
     for group, members in file.groups.items():
         for name, keys in members.items():
             if name in claims:
                 raise claim_set.error(
                     name, f"it stands in two groups, {claims[name].group} and {group}"
-                )
-            if extra := {"id", "group"} & set(keys):
-                raise claim_set.error(
-                    name, f"{min(extra)}: unknown key; it is that which the claim stands under"
                 )
             try:
                 claims[name] = Claim.model_validate(

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
-from scipy.special import betainc, betaincinv, gammainc, stdtr, stdtrit
-from scipy.stats import false_discovery_control, nct
+from scipy.special import betainc, gammainc, stdtr, stdtrit
+from scipy.stats import false_discovery_control
 
 from rarefeat.claims.claim import RANGES
 from rarefeat.claims.estimate import Estimate
 from rarefeat.claims.measurements import DIVERGED_TEXT, MIN_DOF, PREMISE_TEXT, VARIED
 from rarefeat.claims.tables import CHANGES, CHANGES_FOUND, VERDICTS
-from rarefeat.statistics import holm
+from rarefeat.statistics import exact_bounds, holm
 
 (
     SUPPORTED, CONTRADICTED, UNDECIDED, TOO_FEW, NO_PREMISE, DIVERGED, NOT_TESTABLE,
@@ -34,8 +34,6 @@ BINARY, PAIRED = "0 or 1", "paired 0 or 1"
 """Kinds of quantities that are tested exactly."""
 BEYOND = 1e-4
 """Level at which the test of paired replicas excludes fractions of seeds that differ."""
-POWER = 0.9
-"""Power that the detectable effect of a claim is stated for."""
 ROUNDING = 1e-12
 """Largest distance of a mean from a bound that is a rounding error of sums."""
 
@@ -117,8 +115,7 @@ def paired_p_value(total: float, differing: float, n: float, mean: float) -> flo
     1994).
     """
     n, mean = int(n), float(np.clip(mean, -1, 1))
-    low = betaincinv(differing, n - differing + 1, BEYOND / 2) if differing else 0.0
-    high = betaincinv(differing + 1, n - differing, 1 - BEYOND / 2) if differing < n else 1.0
+    low, high = exact_bounds(differing, n, BEYOND / 2)
     differ = np.clip(np.linspace(low, high, 101), abs(mean), 1)[:, None]
     angle = 2 * np.pi * np.arange(2 * n + 1) / (2 * n + 1)
     # The characteristic function of the sum is a power of that of one difference.
@@ -164,9 +161,7 @@ def confidence_bounds(
     if not np.isfinite(error) or freedom < 1 or not level > 0:
         return np.nan, np.nan
     if kind == BINARY:
-        ones = round(n * value)
-        low = betaincinv(ones, n - ones + 1, level) if ones else 0.0
-        return float(low), float(betaincinv(ones + 1, n - ones, 1 - level)) if ones < n else 1.0
+        return exact_bounds(round(n * value), n, level)
     if kind == PAIRED:
 
         def excess(mean: float, p_value: Callable[..., np.ndarray]) -> float:
@@ -314,26 +309,6 @@ def is_decidable(n: int, low: float, high: float, kind: str, level: float) -> bo
     return any(float(test(one, low, high, kind)) < level for one in extremes for test in tests)
 
 
-def detectable(n: int, kind: str, test: str, level: float, threshold: float = 0.0) -> float:
-    """Compute the distance from the edge of its region at which a claim is supported, 9 in 10."""
-    power = POWER if test != "equivalence" else (1 + POWER) / 2
-    if kind in (BINARY, PAIRED):
-        totals = np.arange(n + 1)
-        spread = np.sqrt(np.maximum(totals - totals**2 / n, 0) / (n * (n - 1)))
-        p = p_value_above(Estimate(totals / n, spread, n - 1, n), threshold, kind)
-        if not (p < level).any():
-            return np.nan
-        least = int(np.argmax(p < level))
-        # The share at which `least` or more of n are reached with that power.
-        return float(betaincinv(least, n - least + 1, power)) - threshold if least else np.nan
-    critical = confidence_bounds(Estimate(0.0, 1.0, n - 1, n), level)[1]
-
-    def excess(distance: float) -> float:
-        return float(nct.sf(critical, n - 1, distance * np.sqrt(n))) - power
-
-    return float(brentq(excess, 0, 1e3))
-
-
 def clip_to_range(intervals: list[tuple[float, float]], table: pd.DataFrame) -> np.ndarray:
     """Clip intervals to the range of their quantities; return an array of shape (n, 2)."""
     return np.clip(
@@ -371,26 +346,6 @@ def format_counts(regimes: pd.Series) -> str:
     names = [name for name in VERDICTS if name in VERDICTS[:2] or counts.get(name, 0)]
     texts = [f"{WORDS.get(name, name)} in {counts.get(name, 0)}" for name in names]
     return f"{', '.join(texts)} of {len(regimes)} regime{'s' * (len(regimes) != 1)}"
-
-
-def describe_split(rows: pd.DataFrame, max_points: int = 4) -> str:
-    """List the regimes that support a claim and those that contradict it."""
-    decided = [name for name in (SUPPORTED, CONTRADICTED) if (rows["verdict"] == name).any()]
-    if len(decided) < 2:
-        return ""
-    sentences = []
-    for name in decided:
-        regimes = []
-        for study, regime_rows in rows.groupby("study", sort=False):
-            points = regime_rows.loc[regime_rows["verdict"] == name, "point"]
-            if len(points) == len(regime_rows):
-                regimes.append(study)
-            elif len(points) > max_points:
-                regimes.append(f"{study} ({len(points)} of {len(regime_rows)} points)")
-            elif len(points):
-                regimes.append(f"{study} ({'; '.join(points)})")
-        sentences.append(f"{name.capitalize()}: {', '.join(regimes)}")
-    return ". ".join(sentences)
 
 
 def classify_change(change: Estimate, tolerance: float) -> str:

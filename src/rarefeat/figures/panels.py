@@ -16,7 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
-from scipy.stats import binom, binomtest
+from scipy.stats import binom
 
 from rarefeat.figures.style import GREY, PAGE, SeriesStyle
 from rarefeat.statistics import UNBOUNDED, student_interval
@@ -65,18 +65,8 @@ def median_interval(
     return max(values[rank], bounds[0]), min(values[n - 1 - rank], bounds[1])
 
 
-def share_interval(values: np.ndarray, bounds: tuple[float, float] = (0, 1)) -> tuple[float, float]:
-    """Compute the exact 95 % interval of a fraction of replicas (Clopper & Pearson 1934)."""
-    low, high = binomtest(int(np.sum(values)), len(values)).proportion_ci(method="exact")
-    return float(low), float(high)
-
-
-ESTIMATORS = {
-    "mean": ("mean", mean_interval),
-    "median": ("median", median_interval),
-    "share": ("mean", share_interval),
-}
-"""Estimator over seeds and its interval, by name."""
+INTERVALS = {"mean": mean_interval, "median": median_interval}
+"""Interval of each estimator over seeds."""
 
 
 def seaborn_arguments(
@@ -85,15 +75,14 @@ def seaborn_arguments(
     styles: Styles,
     series_column: str,
     bounds: tuple[float, float],
-    estimator: str,
+    estimator: str = "mean",
 ) -> dict[str, Any]:
     """Return the arguments of seaborn for a table of replicas or of estimates."""
     if isinstance(styles, SeriesStyle):
         table, styles = table.assign(**{series_column: ""}), {"": styles}
     table = table[table[series_column].isin(list(styles))]
     if value in table:
-        function, interval = ESTIMATORS[estimator]
-        errorbar = functools.partial(interval, bounds=bounds)
+        function, errorbar = estimator, functools.partial(INTERVALS[estimator], bounds=bounds)
     else:
         # A mean lies between the ends of its interval: it is the median of the three.
         table = table.assign(**table[ESTIMATED].clip(*bounds))
@@ -163,7 +152,6 @@ def plot_points(
     styles: Styles,
     series_column: str = "series",
     bounds: tuple[float, float] = UNBOUNDED,
-    estimator: str = "mean",
     dodge: float = 0.5,
     order: Sequence[Any] | None = None,
     horizontal: bool = False,
@@ -173,9 +161,7 @@ def plot_points(
     Markers of different series at one position are dodged.
     """
     check_linear(ax.xaxis if horizontal else ax.yaxis)
-    arguments = seaborn_arguments(
-        table, x if horizontal else y, styles, series_column, bounds, estimator
-    )
+    arguments = seaborn_arguments(table, x if horizontal else y, styles, series_column, bounds)
     if arguments["data"].empty:
         return
     n_before, labels = len(ax.lines), (ax.get_xlabel(), ax.get_ylabel())

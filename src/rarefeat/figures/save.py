@@ -1,8 +1,8 @@
-"""Writing of figures, with their origin in the metadata of the file."""
+"""Drawing and writing of figures, with their origin in the metadata of the file."""
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,26 @@ from matplotlib.figure import Figure
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from rarefeat.figures.style import RC
+from rarefeat.figures.style import GREY, RC, project_style
 from rarefeat.workflow.files.origin import KEY
 from rarefeat.workflow.files.sealed_files import BLANK, SEAL, atomic_write, seal
 from rarefeat.workflow.run.job import Job
+from rarefeat.workflow.run.job_inputs import JobInputs, call
 from rarefeat.workflow.run.metadata import build_origin
 
 mpl.use("agg")
+
+
+def draw(function: Callable, tables: JobInputs, job: Job, outputs: list[Path]) -> None:
+    """Draw a figure in the project's style, with a note if its run is smaller, and write it."""
+    with project_style():
+        figure = call(function, tables, job)
+        title, note = figure.get_suptitle(), job.size_note
+        if note and title:
+            figure.suptitle(f"{title}\n({note})")
+        elif note:
+            figure.suptitle(note, x=0.995, ha="right", style="italic", color=GREY)
+        save(figure, outputs, job, tables.table_paths)
 
 
 def freeze_layout(figure: Figure) -> bool:

@@ -10,8 +10,6 @@ from typing import Any
 
 import matplotlib as mpl
 
-from rarefeat.model.arms import ARMS
-
 COLUMN, NARROW, PAGE = 3.25, 4.3, 6.75
 """Width of a printed column, of what a telephone shows readably, and of a page (inches).
 
@@ -134,11 +132,17 @@ class SeriesStyle:
 
 
 STYLES = tuple(SeriesStyle(*look) for look in zip(QUALITATIVE, MARKERS, DASHES, strict=False))
-# An arm has one style in all figures.
-ARM_STYLES = {name: SeriesStyle(*arm.style) for name, arm in ARMS.items() if arm.style}
 # Masks are blue, and an oracle's light blue; orange is the rare feature's.
-ARM_STYLES["oracle_all"] = ARM_STYLES["oracle_all"].replace(colour="#56B4E9")
-ARM_STYLES["pruned_neuron"] = ARM_STYLES["pruned_neuron"].replace(colour=MASKED)
+ARM_STYLES = {
+    "dense": SeriesStyle(DENSE, "o"),
+    "pruned_neuron": SeriesStyle(MASKED, "s", (0, (4, 1.5))),
+    "pruned_weight": SeriesStyle("#E69F00", "^", (0, (1, 1))),
+    "oracle_all": SeriesStyle("#56B4E9", "D", (0, (5, 1, 1, 1))),
+    "oracle_gated": SeriesStyle("#CC79A7", "P", (0, (2, 1))),
+    "initial": SeriesStyle(GREY, "v", (0, (1, 1))),
+    "ideal": SeriesStyle(GREY, "P", (0, (6, 2))),
+}
+"""Style of an arm in all figures; any other has the next one of STYLES."""
 ARM_STYLES |= {"pruned": ARM_STYLES["pruned_neuron"], "self_damaging": STYLES[4]}
 
 

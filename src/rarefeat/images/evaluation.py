@@ -127,10 +127,6 @@ def knn_predict(
     chunk: int = 1024,
 ) -> Int[Tensor, " q"]:
     """Predict labels by a majority vote of the nearest training images, by cosine similarity."""
-    if neighbours > len(train):
-        raise RarefeatError(
-            f"probe.neighbours: must be at most the {len(train)} images, got {neighbours}; lower it"
-        )
     train, test = functional.normalize(train, dim=-1), functional.normalize(test, dim=-1)
     predicted = []
     for queries in test.split(chunk):
@@ -156,8 +152,6 @@ def group_metrics(
     accuracy_by_class: Float[Tensor, " K"], class_order: Int[Tensor, " K"]
 ) -> dict[str, float]:
     """Compute accuracy over all classes, and at head and tail of the pretraining counts."""
-    if missing := accuracy_by_class.isnan().nonzero().flatten().tolist():
-        raise RarefeatError(f"no test images of class {missing[0]}; every class needs some")
     ordered = accuracy_by_class.double()[class_order]
     fifth, third = max(1, len(ordered) // 5), len(ordered) // 3
     groups = torch.stack(

@@ -222,12 +222,8 @@ def _from_arrays(source: str, images: np.ndarray, labels: np.ndarray) -> ImagePa
 def _digits(data: ImageData) -> tuple[ImagePart, ImagePart]:
     """Read scikit-learn's 8 x 8 grey images; every third of each class is a test image."""
     # The file itself, as the import of sklearn.datasets takes two seconds of every plan.
-    spec = importlib.util.find_spec("sklearn")
-    if spec is None:
-        raise RarefeatError(
-            "data.format: digits come with scikit-learn, which is missing; pip install scikit-learn"
-        )
-    path = Path(spec.submodule_search_locations[0], "datasets/data/digits.csv.gz")
+    (folder,) = importlib.util.find_spec("sklearn").submodule_search_locations
+    path = Path(folder, "datasets/data/digits.csv.gz")
     with gzip.open(path, "rt") as file:
         rows = np.loadtxt(file, delimiter=",")
     images = np.round(rows[:, :-1].reshape(-1, 8, 8) * 255 / 16)

@@ -26,10 +26,6 @@ Images = dict[str, list[Path]]
 """The image files of each class."""
 
 PARTS = ("train", "test")
-LONG_TAIL = 2.0
-"""Largest over smallest class from which a folder may be long-tailed already."""
-FEW_POINTS = 0.02
-"""Standard error of an accuracy of one half from which a test set is called small."""
 
 
 def scan(folder: Path) -> tuple[list[Path], dict[Path, str]]:
@@ -173,7 +169,6 @@ def write_lists(folder: Path, every: int) -> list[str]:
         counts = [len(images[part_name][name]) for part_name in PARTS]
         lines.append(f"label {label}: {name}, {counts[0]} training and {counts[1]} test images")
     lines += [describe_range(top, value) for top, value in sorted(largest.items())]
-    lines += describe_sizes(*([len(images[name][label]) for label in names] for name in PARTS))
     return lines + describe_others(folder, others)
 
 
@@ -198,22 +193,3 @@ def describe_others(folder: Path, others: dict[Path, str]) -> list[str]:
         f"in no list, {len(found)} as {reason}: {', '.join(found if are_folders else found[:10])}"
         for (reason, are_folders), found in names.items()
     ]
-
-
-def describe_sizes(train: list[int], test: list[int]) -> list[str]:
-    """Return what a user should know of the sizes of the classes before the first job."""
-    lines = []
-    ratio = max(train) / min(train)
-    if ratio >= LONG_TAIL:
-        lines.append(
-            f"the largest class has {ratio:.3g} times the training images of the smallest; to train"
-            f" on them as they are, say pretrain_list: train.txt, rho: [{ratio:.3g}] and"
-            " balanced_arms: []"
-        )
-    error = 0.5 / sum(test) ** 0.5
-    if error > FEW_POINTS:
-        lines.append(
-            f"with {sum(test)} test images an accuracy has a standard error of up to"
-            f" {100 * error:.1f} points"
-        )
-    return lines

@@ -147,12 +147,9 @@ def calibrate(encoder: ImageEncoder, images: UInt8[Tensor, "N 3 H W"]) -> None:
 
 
 @torch.no_grad()
-def extract(
-    encoder: ImageEncoder, images: UInt8[Tensor, "N 3 H W"]
-) -> tuple[Float[Tensor, "N D"], Float[Tensor, "N P"]]:
-    """Compute features and projections under the running statistics."""
+def extract(encoder: ImageEncoder, images: UInt8[Tensor, "N 3 H W"]) -> Float[Tensor, "N D"]:
+    """Compute features under the running statistics."""
     encoder.eval()
     features = torch.cat([encoder.features(batch) for batch in batches_of(images)])
-    projections = encoder.head(features)
     encoder.train()
-    return features, projections
+    return features

@@ -4,7 +4,6 @@ The replicas are trained one after the other, with checkpoints (trainer.py); the
 are in nt_xent.py. Axes: N images, B images of a batch, H x W pixels, E recorded epochs.
 """
 
-import sys
 from functools import partial
 from typing import NamedTuple
 
@@ -62,33 +61,6 @@ class ProbeData(NamedTuple):
     test_labels: Int[Tensor, " test"]
 
 
-class LARS(torch.optim.Optimizer):
-    """Momentum with layer-wise rates (You et al. 2017).
-
-    Matrices and convolutions have the rate 0.001 ||w|| / ||gradient||. Biases and norms have no
-    weight decay and no such rate.
-    """
-
-    def __init__(self, parameters, lr: float, momentum: float, weight_decay: float):
-        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None) -> None:
-        """Take one step."""
-        for group in self.param_groups:
-            for weight in (weight for weight in group["params"] if weight.grad is not None):
-                update = weight.grad
-                if weight.ndim > 1:
-                    update = update + group["weight_decay"] * weight
-                    norm, size = weight.norm(), update.norm()
-                    update = update * torch.where(
-                        (norm > 0) & (size > 0), 0.001 * norm / size, torch.ones_like(norm)
-                    )
-                buffer = self.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
-                buffer.mul_(group["momentum"]).add_(update)
-                weight -= group["lr"] * buffer
-
-
 def pretrain_images(
     run: TrainingRun,
     images: UInt8[Tensor, "N 3 H W"],
@@ -105,9 +77,8 @@ def pretrain_images(
     encoder = make_encoder(network, branches, namespace, seed).to(device, memory_format=layout)
     augment = make_augment(augmentation, images.shape[-1]).to(device)
     weights = dict(encoder.named_parameters())
-    momentum = {"momentum": training.momentum, "weight_decay": training.weight_decay}
-    optimiser = {"sgd": torch.optim.SGD, "lars": LARS}[training.optimiser](
-        weights.values(), lr=training.lr, **momentum
+    optimiser = torch.optim.SGD(
+        weights.values(), training.lr, training.momentum, weight_decay=training.weight_decay
     )
     scores = mask_scores(weights, namespace, seed) if arm.threshold == "random" else None
     masked = list(convolution_weights(weights)) if arm.masked else []
@@ -201,7 +172,7 @@ def view_metrics(
 def feature_metrics(encoder: ImageEncoder, bank: ProbeData) -> tuple[float, float, float]:
     """Compute metrics of the features of the test images."""
     features, few, test = (
-        extract(encoder, images)[0] for images in (bank.images, bank.few, bank.test)
+        extract(encoder, images) for images in (bank.images, bank.few, bank.test)
     )
     classes = int(max(bank.labels.max(), bank.test_labels.max())) + 1
     nearest = knn_predict(features, bank.labels, test, min(NEIGHBOURS, len(features)), classes)
@@ -234,15 +205,6 @@ def stage(
     """Train the replicas of a cell and seed block."""
     sections = arm, network, augmentation, training
     prepare(training.threads, training.device)
-    if (
-        training.bfloat16
-        and training.device == "cpu"
-        and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    ):
-        print(
-            "training.bfloat16: this processor has no products in bfloat16, and is slow without",
-            file=sys.stderr,
-        )
     images, labels, test, test_labels = inputs.file("images").tensors(
         "train", "train_labels", "test", "test_labels"
     )

@@ -32,8 +32,8 @@ def probe_images(
     # The features of an image are extracted once, for all probes.
     pool, pretrain = split["pool"], split["pretrain"]
     needed = torch.cat([pool, pretrain, split["few_shot"]]).unique()
-    features = extract(encoder, images["train"][needed])[0]
-    test = extract(encoder, images["test"])[0]
+    features = extract(encoder, images["train"][needed])
+    test = extract(encoder, images["test"])
     row_of = torch.full((len(images["train"]),), -1)
     row_of[needed] = torch.arange(len(needed))
     labels, test_labels = images["train_labels"], images["test_labels"]

@@ -25,7 +25,7 @@ from rarefeat.workflow.config.section import Section, dump_config
 from rarefeat.workflow.files.sealed_files import DamagedFileError
 from rarefeat.workflow.files.tensors import read_tensors, write_tensors
 from rarefeat.workflow.run.cli_helpers import progress
-from rarefeat.workflow.run.code_hashes import code_hash, hash_texts
+from rarefeat.workflow.run.code_hashes import hash_code, hash_texts, module_hashes
 
 Weights = dict[str, Shaped[Tensor, "..."]]
 """Tensors by name."""
@@ -226,7 +226,8 @@ def identity_of(
         else str(item)
         for item in settings
     ]
-    texts += [code_hash(stage), *(f"{tensor.dtype} {list(tensor.shape)}" for tensor in tensors)]
+    code = hash_code(module_hashes(stage))
+    texts += [code, *(f"{tensor.dtype} {list(tensor.shape)}" for tensor in tensors)]
     content = hash_texts(
         *(text.encode() for text in texts),
         *(tensor.cpu().contiguous().numpy() for tensor in tensors),

@@ -1,4 +1,4 @@
-"""Training arms: the pruning rule, name, label, description and style of each.
+"""Training arms: the pruning rule, name, label and description of each.
 
 An arm that is built in is a function of a `PruningContext` and an entry of ARMS; config, tables
 and figures read it there. A user-defined arm is called MODULE:FUNCTION after a function in
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rarefeat.model import own_code
 from rarefeat.model.pruning import mask_smallest
@@ -74,14 +74,6 @@ Rule = Callable[[PruningContext], "Tensor"]
 """Maps the state to a mask, True where pruned: bool (S, m), neurons, or (S, m, p), weights."""
 
 
-class ArmStyle(NamedTuple):
-    """Style of an arm in every figure: colour, marker and line style of matplotlib."""
-
-    colour: str
-    marker: str
-    dash: Any = "-"
-
-
 class ArmSpec(NamedTuple):
     """Declaration of an arm."""
 
@@ -101,8 +93,6 @@ class ArmSpec(NamedTuple):
     """Whether the encoder is trained."""
     moments: bool = False
     """Whether its rule may read running means, which take time to compute."""
-    style: ArmStyle | None = None
-    """Style in figures; None for the next one of the default cycle."""
 
 
 def mask_smallest_norms(context: PruningContext) -> Bool[Tensor, "S m"]:
@@ -189,15 +179,14 @@ def is_arm(name: str) -> bool:
     return name in ARMS or own_code.is_own(name)
 
 
-GREY = "0.55"
 ARMS = ArmRegistry(
     (arm.name, arm)
     for arm in (
-        ArmSpec("dense", "dense", "Algorithm 1 without a mask", style=ArmStyle("#000000", "o")),
+        ArmSpec("dense", "dense", "Algorithm 1 without a mask"),
         ArmSpec(
             "pruned_neuron", "pruned by neuron",
             "the fraction $\\alpha$ of neurons with the smallest norm, at every step",
-            mask_smallest_norms, ratio=True, style=ArmStyle("#D55E00", "s", (0, (4, 1.5))),
+            mask_smallest_norms, ratio=True,
         ),
         ArmSpec(
             "random_neuron", "random neurons", "control: as many neurons, drawn at random once",
@@ -212,17 +201,16 @@ ARMS = ArmRegistry(
             "pruned_weight", "pruned by weight",
             "the fraction $\\alpha$ of single weights with the smallest magnitude",
             mask_smallest_weights, ratio=True, single_weights=True,
-            style=ArmStyle("#E69F00", "^", (0, (1, 1))),
         ),
         ArmSpec(
             "oracle_all", "oracle, every aligned neuron",
             "every neuron of the rare feature, the largest set that Theorem 3.2 can mean",
-            mask_oracle_all, style=ArmStyle("#0072B2", "D", (0, (5, 1, 1, 1))),
+            mask_oracle_all,
         ),
         ArmSpec(
             "oracle_gated", "oracle, until the majority's norm",
             "of these, neurons smaller than those of the other features",
-            mask_oracle_gated, style=ArmStyle("#CC79A7", "P", (0, (2, 1))),
+            mask_oracle_gated,
         ),
         ArmSpec(
             "oracle_partial", "oracle, the smaller half", "of these, the smaller half",
@@ -235,11 +223,9 @@ ARMS = ArmRegistry(
         ),
         ArmSpec(
             "initial", "at initialisation", "no training: $W(0)$", trained=False,
-            style=ArmStyle(GREY, "v", (0, (1, 1))),
         ),
         ArmSpec(
             "ideal", "ideal encoder", "the dictionary itself", trained=False,
-            style=ArmStyle(GREY, "P", (0, (6, 2))),
         ),
     )
 )  # fmt: skip

@@ -14,8 +14,7 @@ import click
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.new import KINDS, write
 from rarefeat.workflow.project import DEFAULT, Project, load
-
-CONFIGFILE = click.option("--configfile", multiple=True, help="merged over the default config")
+from rarefeat.workflow.run.cli_helpers import load_function
 
 
 class OneLineErrorGroup(click.Group):
@@ -40,11 +39,8 @@ GROUPS = ("all", "study", "figure", "table", "claim")
 
 def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
     """Yield the group, the name and a text of each study, figure, table and claim."""
-    from rarefeat.workflow.registry import kinds
-    from rarefeat.workflow.run.cli_helpers import load_function
-
     for name, study in project.studies.items():
-        yield "study", name, f"{kinds()[project.kind_of[name]].title}: {study.seeds} seeds"
+        yield "study", name, f"{project.title_of(name)}: {study.seeds} seeds"
     for name, figure in project.figures.items():
         yield "figure", name, figure.caption.replace("\\|", "|")
     for name, table in project.tables.items():
@@ -56,10 +52,8 @@ def list_items(project: Project) -> Iterable[tuple[str, str, str]]:
 
 def format_overview(project: Project) -> str:
     """Return a paragraph for each kind of study, with its figures, that fits a screen."""
-    from rarefeat.workflow.registry import kinds
-
     lines = []
-    for name, kind in kinds().items():
+    for name, kind in project.kinds.items():
         lines.append(f"{name:16} {click.style(kind.title, bold=True)}")
         figures = " ".join(project.outputs[name].figures)
         lines += textwrap.wrap(figures, 78, initial_indent="  ", subsequent_indent="  ")
@@ -69,7 +63,7 @@ def format_overview(project: Project) -> str:
 
 @main.command(name="list")
 @click.argument("group", type=click.Choice(GROUPS), required=False)
-@CONFIGFILE
+@click.option("--configfile", multiple=True, help="merged over the default config")
 def list_(group: str | None, configfile: tuple[str, ...]) -> None:
     """List the kinds of studies with their figures, or each member of one GROUP.
 
@@ -120,19 +114,6 @@ def verify(results: str) -> None:
 
 
 @main.command()
-@click.argument("first")
-@click.argument("second")
-def compare(first: str, second: str) -> None:
-    """Compare two results, by folder or `name`: keys that differ, and figures side by side."""
-    from rarefeat.workflow.comparison import differing_keys, find_results, write_comparison
-
-    folders = find_results(first), find_results(second)
-    for key, *values in differing_keys(*folders):
-        click.echo(f"{key}: {' | '.join(values)}")
-    click.echo(f"figures side by side: {write_comparison(*folders)}")
-
-
-@main.command()
 @click.argument("results", type=Path)
 @click.option("--cores", type=click.IntRange(1), default=2, show_default=True, help="jobs at once")
 def accept(results: Path, cores: int) -> None:
@@ -170,40 +151,6 @@ def images(folder: Path, every: int) -> None:
 def new(kind: str, name: str) -> None:
     """Write a small working file of your own, NAME.py, and the YAML that uses it."""
     click.echo(write(kind, name))
-
-
-@main.command(name="predict-critical-frequency")
-@click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--sigma", default=0.05, show_default=True, help="standard deviation of the noise")
-@click.option("--kappa", type=float, help="first constant of the model, with --gamma")
-@click.option("--gamma", type=float, help="second constant of the model, with --kappa")
-@click.option("--error", type=float, help="mean absolute error of the model, for the interval")
-@click.option("--outside", is_flag=True, help="predict also where the model was not tested")
-@CONFIGFILE
-def predict(
-    changes: tuple[str, ...],
-    sigma: float,
-    kappa: float | None,
-    gamma: float | None,
-    error: float | None,
-    outside: bool,
-    configfile: tuple[str, ...],
-) -> None:
-    """Predict the eps_min at which half of the replicas learn the rare feature.
-
-    As in `rarefeat predict-critical-frequency m=60`, with the published constants unless others
-    are given.
-    """
-    from rarefeat.api import predict_critical_frequency
-
-    if wrong := [change for change in changes if "=" not in change]:
-        raise RarefeatError(f"{wrong[0]}: must be KEY=VALUE, as in m=60")
-    values = dict(change.split("=", 1) for change in changes)
-    config = load(DEFAULT, *configfile)
-    predicted = predict_critical_frequency(
-        kappa, gamma, sigma, config=config, error=error, outside=outside, **values
-    )
-    click.echo(" ".join(f"{name}={value:.4g}" for name, value in predicted._asdict().items()))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.names import check_name
-from rarefeat.workflow.project import PACKAGED_FILES, SINGLE_FILE_STUDIES, load
+from rarefeat.workflow.project import PACKAGED_FILES, load
+from rarefeat.workflow.study_kind import STUDIES
 
 KINDS = {"rule": "arm", "law": "data_law"} | {k: k for k in ("encoder", "loss", "optimiser")}
 """Key of the config of each kind, of which `shipped/new` has a file; a study copies the toy."""
@@ -33,7 +34,7 @@ def write(kind: str, name: str) -> str:
     if kind == "study":
         module, command = f"rarefeat.studies.{name}", f"{name} claims_{name} --config size=quick"
         # Where kinds of studies are: in a clone src/rarefeat/studies.
-        folder = Path(os.path.relpath(SINGLE_FILE_STUDIES))
+        folder = Path(os.path.relpath(STUDIES))
         texts = {end: (TOY / f"toy.{end}").read_text(encoding="utf-8") for end in ("py", "yaml")}
         files = {folder / f"{name}.{end}": text.replace("toy", name) for end, text in texts.items()}
     else:

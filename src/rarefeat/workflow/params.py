@@ -70,7 +70,7 @@ def stage_params(project: Project, function: str, *names: str) -> list[Any]:
     return [constant, SEPARATOR.join(map(" ".join, hashes.items())), own_texts]
 
 
-def job_params(job: Callable[[Any], Job]) -> list[Callable]:
+def told(job: Callable[[Any], Job]) -> list[Callable]:
     """Return the params of a job whose function depends on its wildcards: all that it is told."""
 
     def texts(wildcards: Any) -> str:

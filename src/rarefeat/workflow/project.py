@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, create_model
+from pydantic import AfterValidator, Field, ValidationError, create_model
 
 from rarefeat.claims.declarations import ClaimSet, load_claims
 from rarefeat.errors import RarefeatError
@@ -33,13 +33,13 @@ from rarefeat.workflow.config.study import SHARED_STUDY_KEYS, merge_configs
 from rarefeat.workflow.config.yaml_reader import read_yaml
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.registry import broken, find_stage, kinds, load_kind
-from rarefeat.workflow.run.code_hashes import user_code
+from rarefeat.workflow.run.code_hashes import PACKAGE, user_code
 from rarefeat.workflow.run.job import Job, flat, make_job
 from rarefeat.workflow.study_kind import (
     SHARED_STAGES,
+    STUDIES,
     ClaimInputs,
     Figure,
-    HtmlPage,
     Page,
     Stage,
     StudyKind,
@@ -47,11 +47,9 @@ from rarefeat.workflow.study_kind import (
     Table,
 )
 
-PACKAGED_FILES = Path(__file__).parents[1] / "shipped"
+PACKAGED_FILES = PACKAGE / "shipped"
 """The config and the workflow that come with the package."""
 DEFAULT = Path("config/config.yaml")
-STUDIES = Path("config/studies")
-SINGLE_FILE_STUDIES = Path(__file__).parents[1] / "studies"
 MAX_SEED = 2**31 - 1
 MAX_SEEDS = 100_000
 PROJECT_FOLDERS = ("benchmarks", "config", "docs", "src", "tests", "workflow")
@@ -141,16 +139,12 @@ class Project:
 
     @cached_property
     def kind_of(self) -> dict[str, str]:
-        """Kind of every table, figure and study."""
-        studies = {
+        """Kind of every figure and study."""
+        return {
             name: kind.name
             for kind in self.kinds.values()
-            for name in kind.studies(self.sections[kind.name])
-        }
-        return studies | {
-            name: kind
-            for kind, outputs in self.outputs.items()
-            for name in (*outputs.tables, *outputs.figures)
+            for names in (kind.studies(self.sections[kind.name]), self.outputs[kind.name].figures)
+            for name in names
         }
 
     @cached_property
@@ -172,34 +166,26 @@ class Project:
             papers.setdefault(claim_set.paper, []).append(name)
         return papers
 
-    @property
-    def default_papers(self) -> dict[str, list[str]]:
-        """Papers of which a kind is made by default, which `make claims` measures."""
-        return {
-            paper: names
-            for paper, names in self.papers.items()
-            if any(self.kinds[name].by_default for name in names)
-        }
-
     @cached_property
     def tables(self) -> dict[str, Table]:
         """Every table by its name, after those that it is made from."""
         claim_tables = {}
         for kind, inputs in self.claim_inputs.items():
+            measure = inputs.function or f"{self.kinds[kind].module('claims')}:measure"
+            told = {"claims": {kind: self.claim_sets[kind].digest}, "measure": measure}
             claim_tables[f"{kind}_measured"] = Table(
                 "claims.tables:MEASURED",
-                inputs.function or f"{self.kinds[kind].module('claims')}:measure",
-                {**inputs.sections, "claims": {kind: self.claim_sets[kind].digest}},
+                "claims.jobs:measured",
+                {**inputs.sections, **told},
                 tables=inputs.tables,
-                wrapper="claims.run_measurements:measure_claims",
             )
         for paper, names in self.papers.items():
             sources = tuple(f"{kind}_measured" for kind in names)
             claim_tables[f"claims_{paper}"] = Table(
-                "claims.tables:CLAIMS", "claims.verdict_tables:claims", tables=sources
+                "claims.tables:CLAIMS", "claims.jobs:judged", tables=sources
             )
             claim_tables[f"sensitivity_{paper}"] = Table(
-                "claims.tables:CHANGES", "claims.verdict_tables:sensitivity", tables=sources
+                "claims.tables:CHANGES", "claims.jobs:sensitivity", tables=sources
             )
         tables = (outputs.tables for outputs in self.outputs.values())
         return sort_tables(merge_unique("tables", *tables, claim_tables))
@@ -222,19 +208,14 @@ class Project:
         return merge_unique("pages", *pages, claim_pages)
 
     @cached_property
-    def html_pages(self) -> dict[str, HtmlPage]:
-        """Every page of HTML alone by its name."""
-        return merge_unique("pages", *(outputs.html_pages for outputs in self.outputs.values()))
-
-    @cached_property
     def targets(self) -> dict[str, list[str]]:
-        """Files of each target, which is a kind, a study, or the claims of a paper.
+        """Files of each target: a kind, a study, the claims of a paper, or a figure.
 
         A kind has all its outputs; a study its own tables, and the figures and pages that are made
-        from these alone.
+        from these alone. A figure is called by its name, or by its number in a paper, as figure1.
         """
         targets = {
-            kind: paths(outputs.tables, outputs.figures, outputs.pages, outputs.html_pages)
+            kind: paths(outputs.tables, outputs.figures, outputs.pages)
             for kind, outputs in self.outputs.items()
         }
         for name in self.studies:
@@ -246,6 +227,10 @@ class Project:
             targets.setdefault(name, paths(sorted(tables), figures, pages))
         for paper in self.papers:
             targets[name] = paths([name := f"claims_{paper}"], [], [name])
+        for name in self.figures:
+            number = re.match(r"figure\d+(?=_)", name)
+            for target in (name, number[0]) if number else (name,):
+                targets.setdefault(target, paths(figures=[name]))
         return targets
 
     @property
@@ -257,6 +242,20 @@ class Project:
             if kind.by_default
             for path in self.targets[name]
         ]
+
+    @property
+    def default_claims(self) -> list[str]:
+        """Files of the claims of each paper of which a plain `snakemake` makes a kind.
+
+        What they are measured on is among them, where it is not made by default.
+        """
+        of_papers, of_kinds = [], []
+        for paper, names in self.papers.items():
+            others = [name for name in names if not self.kinds[name].by_default]
+            if len(others) < len(names):
+                of_papers += self.targets[f"claims_{paper}"]
+                of_kinds += [path for name in others for path in self.targets[name]]
+        return of_papers + of_kinds
 
     def studies_of(self, stage: Stage) -> list[str]:
         """Return the studies that run through a stage, itself or upstream of another one."""
@@ -280,46 +279,19 @@ class Project:
             for name in self.studies_of(stage)
         }
 
-    @property
-    def tables_by_rule(self) -> dict[str, list[str]]:
-        """Tables of each rule."""
-        rules: dict[str, list[str]] = {}
-        for name, table in self.tables.items():
-            rules.setdefault(table.rule, []).append(name)
-        return rules
-
-    @property
-    def figure_targets(self) -> dict[str, str]:
-        """Figure of each target, which is its name, or its number in a paper, as figure1."""
-        numbered = {
-            match[0]: name for name in self.figures if (match := re.match(r"figure\d+(?=_)", name))
-        }
-        return {
-            target: name
-            for target, name in (numbered | {name: name for name in self.figures}).items()
-            if target not in self.targets
-        }
-
-    @cached_property
-    def every_target(self) -> dict[str, list[str]]:
-        """Files of each target: kinds, studies, claims and figures."""
-        ends = ("pdf", "png")
-        figures = {
-            target: [f"figures/{name}.{end}" for end in ends]
-            for target, name in self.figure_targets.items()
-        }
-        return self.targets | figures
+    def tables_of(self, rule: str) -> list[str]:
+        """Return the tables of a rule."""
+        return [name for name, table in self.tables.items() if table.rule == rule]
 
     @property
     def parts(self) -> list[str]:
         """Encoder studies, and STUDY.BLOCK for each block of a grid, of which tables are made."""
-        grids = (name for name in self.tables_by_rule.get("aggregate", ()))
-        return [name.removesuffix("_grid") for name in grids if name.endswith("_grid")]
+        grids = (name for name in self.tables_of("aggregate") if name.endswith("_grid"))
+        return [name.removesuffix("_grid") for name in grids]
 
     def title_of(self, name: str) -> str:
-        """Return the title of the study kind of an output."""
-        kind = self.kind_of.get(name)
-        return self.kinds[kind].title if kind else "claims"
+        """Return the title of the study kind of a figure or a study."""
+        return self.kinds[self.kind_of[name]].title
 
     def trained_sizes(self, lucky_sets: str) -> list[str]:
         """Return the encoders of the sizes whose lucky sets are large enough to be trained."""
@@ -352,19 +324,15 @@ class Project:
         """Return the identity of the job of each of some tables, for their readers."""
         return {name: self.table_job(name).identity for name in tables}
 
-    def _job(
-        self, function: str, sections: Mapping[str, Any], tables: Iterable[str], runs: str = ""
-    ) -> Job:
-        return make_job(function, (), sections, runs=runs, tables=self.identities(tables))
+    def _job(self, function: str, sections: Mapping[str, Any], tables: Iterable[str]) -> Job:
+        return make_job(function, (), sections, tables=self.identities(tables))
 
     def figure_job(self, name: str) -> Job:
         """Return the job that draws a figure."""
         figure = self.figures[name]
         module = figure.module or self.kinds[self.kind_of[name]].module("figures")
         sections = {**figure.sections, **self.size_section}
-        return self._job(
-            f"{module}:{figure.function or name}", sections, figure.tables, "figures.draw:draw"
-        )
+        return self._job(f"{module}:{figure.function or name}", sections, figure.tables)
 
     def page_job(self, name: str) -> Job:
         """Return the job that writes a page, as text and for the report."""
@@ -377,11 +345,6 @@ class Project:
         }
         return self._job("workflow.pages:page", sections | self.size_section, page.tables)
 
-    def html_page_job(self, name: str) -> Job:
-        """Return the job that writes a page of HTML."""
-        page = self.html_pages[name]
-        return self._job(page.function, page.sections, page.tables)
-
     @property
     def products(self) -> Iterator[tuple[str, Callable[[str], Job], list[str], tuple[str, ...]]]:
         """Name, maker of the job, paths and source tables of each table, figure and page."""
@@ -391,8 +354,6 @@ class Project:
             yield name, self.figure_job, paths(figures=[name]), figure.tables
         for name, page in self.pages.items():
             yield name, self.page_job, paths(pages=[name]), page.tables
-        for name, html_page in self.html_pages.items():
-            yield name, self.html_page_job, paths(html_pages=[name]), html_page.tables
 
     def product_job(self, function: str, name: str) -> Job:
         """Return the job by which a function makes the table, figure or page of a name."""
@@ -505,8 +466,7 @@ class Project:
             if name != kind.name
         }
         merge_unique("targets", self.kinds, studies, claims)
-        merge_unique("pages", self.pages, self.html_pages)
-        products = {"page": self.pages | self.html_pages, "figure": self.figures}
+        products = {"page": self.pages, "figure": self.figures}
         for label, items in products.items():
             for name, item in items.items():
                 check_tables(f"the {label} {name}", item.tables, self.tables)
@@ -564,22 +524,19 @@ def paths(
     tables: Iterable[str] = (),
     figures: Iterable[str] = (),
     pages: Iterable[str] = (),
-    html_pages: Iterable[str] = (),
 ) -> list[str]:
     """Return the paths of outputs below the folder of results."""
-    pages = list(pages)
     return [
         *(f"tables/{name}.parquet" for name in tables),
         *(f"figures/{name}.{suffix}" for name in figures for suffix in ("pdf", "png")),
-        *(f"{name}.md" for name in pages),
-        *(f"pages/{name}.html" for name in (*pages, *html_pages)),
+        *(path for name in pages for path in (f"{name}.md", f"pages/{name}.html")),
     ]
 
 
 def read_defaults(kind: StudyKind, *folders: Path) -> dict:
     """Read the YAML file of a kind: that of a project, or that beside the kind's own file."""
-    paths = [folder / f"{kind.name}.yaml" for folder in folders or (STUDIES,)]
-    paths.append(SINGLE_FILE_STUDIES / f"{kind.name}.yaml")
+    folders = (*(folders or (DEFAULT.parent / "studies",)), STUDIES)
+    paths = [folder / f"{kind.name}.yaml" for folder in folders]
     missing = paths[-1 if kind.is_file else 0]
     return read_yaml(next((path for path in paths if path.is_file()), missing))
 
@@ -647,7 +604,9 @@ def build(merged: dict, raw: dict, *only: str) -> Project:
     for name, kind in of_kinds.items():
         if name in left_out:
             continue
-        section = limit_seeds(kind.inherited(merged[name], shared), merged.get("most_seeds"))
+        section = kind.inherited(merged[name], shared)
+        if config.most_seeds:
+            section = limit_seeds(section, config.most_seeds)
         try:
             model = create_model(name, __base__=Section, **{name: (kind.section, ...)})
             sections[name] = getattr(validate_section(model, {name: section}, raw), name)
@@ -728,23 +687,14 @@ def check_omitted(kind: str, changes: Any, defaults: dict) -> None:
             )
 
 
-def whole_number(value: Any) -> int | None:
-    """Return the number that stands for a value of the config, as for "3"; None for none."""
-    try:
-        return None if isinstance(value, bool) else TypeAdapter(int).validate_python(value)
-    except ValidationError:
-        return None
-
-
-def limit_seeds(section: Any, most_seeds: Any) -> Any:
-    """Return a raw section with at most so many seeds, where that is a number above 0."""
-    limit = whole_number(most_seeds) or 0
-    if limit < 1 or not isinstance(section, dict):
+def limit_seeds(section: Any, most: int) -> Any:
+    """Return a raw section of the config with at most so many seeds."""
+    if not isinstance(section, dict):
         return section
     return {
-        key: min(number, limit)
-        if key == "seeds" and (number := whole_number(value)) is not None
-        else limit_seeds(value, limit)
+        key: min(value, most)
+        if key == "seeds" and isinstance(value, int)
+        else limit_seeds(value, most)
         for key, value in section.items()
     }
 

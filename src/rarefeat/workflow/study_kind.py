@@ -7,7 +7,6 @@ that exist are in `registry.py`; what the declarations of one config add up to i
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
@@ -15,7 +14,7 @@ from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.images import ImageStudy
 from rarefeat.workflow.config.section import Section, dump_config
 from rarefeat.workflow.config.study import Study, merge_configs, share_defaults
-from rarefeat.workflow.run.code_hashes import find_file, settings_read
+from rarefeat.workflow.run.code_hashes import PACKAGE, find_file, settings_read
 from rarefeat.workflow.run.job import Job, make_job
 
 ConfigSections = Mapping[str, Any]
@@ -150,9 +149,6 @@ class Table:
     rule: str = "tabulate"
     """Name of its rule; another one is of the kind's own file of rules, or makes all tables that
     name it at once."""
-    wrapper: str = ""
-    """MODULE:FUNCTION that calls `function`, where its result is not a table yet
-    (workflow/run/command.py)."""
 
     @property
     def cells_of(self) -> Any:
@@ -161,16 +157,9 @@ class Table:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """Functions upstream of its own, and schemas that it is given by name."""
-        named = self.sections.get("schema", ())
-        schemas = (
-            (named,)
-            if isinstance(named, str)
-            else named.values()
-            if isinstance(named, Mapping)
-            else ()
-        )
-        return (*lineage((*self.files.values(), *self.upstream)), *dict.fromkeys(schemas))
+        """Functions upstream of its own, and what it is given by name: a schema, a function."""
+        named = (self.sections[key] for key in ("schema", "measure") if key in self.sections)
+        return (*lineage((*self.files.values(), *self.upstream)), *named)
 
     def job(self, tables: Mapping[str, str]) -> Job:
         """Return the job that writes it."""
@@ -179,7 +168,6 @@ class Table:
             self.lineage,
             self.sections,
             self.study,
-            runs=self.wrapper,
             # A job that writes several tables checks each itself.
             table_schema=self.schema if self.rule == "tabulate" else "",
             tables=tables,
@@ -217,24 +205,12 @@ class Page:
 
 
 @dataclass(frozen=True)
-class HtmlPage:
-    """A page of HTML alone, `pages/NAME.html`, for the report."""
-
-    title: str
-    function: str
-    """MODULE:FUNCTION, called with `(tables, job)`; it returns HTML."""
-    tables: tuple[str, ...]
-    sections: ConfigSections = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class StudyOutputs:
     """Everything that a study kind makes, by name."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     pages: Mapping[str, Page] = field(default_factory=dict)
-    html_pages: Mapping[str, HtmlPage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -250,7 +226,7 @@ class ClaimInputs:
     """MODULE:FUNCTION that measures them; `measure` of the module `claims` by default."""
 
 
-STUDIES = Path(__file__).parents[1] / "studies"
+STUDIES = PACKAGE / "studies"
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ features:
   augmentation:
     {crop_scale: [0.8, 1.0], flip: 0, jitter: [0, 0, 0, 0], jitter_probability: 0, grey: 0, blur: 0}
   training:
-    {tau: 0.2, epochs: 1, warmup_epochs: 0, batch: 128, optimiser: sgd, lr: 0.1, final_lr: 0,
+    {tau: 0.2, epochs: 1, warmup_epochs: 0, batch: 128, lr: 0.1, final_lr: 0,
      momentum: 0.9, weight_decay: 0, log_epochs: 1, checkpoint_minutes: 5, device: cpu, threads: 1}
 """)
 SWEEP["training"] |= {"pretraining": DESCENT, "finetuning": DESCENT}

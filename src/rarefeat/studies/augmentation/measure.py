@@ -38,7 +38,6 @@ from rarefeat.training.pretraining import ALWAYS, TrainedEncoder
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.config.study import Study
-from rarefeat.workflow.files.file_schema import FileEntry, FileSchema
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.files.tensors import read_tensors
 from rarefeat.workflow.run.cli_helpers import progress
@@ -49,19 +48,6 @@ SUPERVISE = "studies.augmentation.measure:supervise_encoders"
 DENSE = Arm(arm="dense")
 MASKS = 200
 """Number of masks of the cross-talk of features."""
-TITLE = "Augmentation"
-AXES = {"m": "neurons", "d1": "dimension of a token"}
-SUPERVISED = FileSchema(
-    "supervised.safetensors",
-    "studies.augmentation.measure",
-    "Encoders that learned from labels, of every seed of the study that"
-    " `augmentation.supervised.study` names.",
-    (
-        FileEntry("{seed}/weights", "float32", "w_i, in R^d1", ("m", "d1")),
-        FileEntry("{seed}/bias", "float32", "b_i", ("m",)),
-    ),
-)
-FILES = (SUPERVISED,)
 
 
 class LabelledSamples(NamedTuple):

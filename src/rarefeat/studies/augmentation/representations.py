@@ -65,7 +65,7 @@ def invariance(
 ) -> float:
     """Compute the mean cosine of centred features of an image and of its augmented self."""
     changed = (two_views(augment, images, study, seed, 0)[0] * 255).round().to(torch.uint8)
-    before, after = (extract(encoder, version)[0] for version in (images, changed))
+    before, after = (extract(encoder, version) for version in (images, changed))
     centre = before.mean(0)
     parts = (normalize(features - centre, dim=-1) for features in (before, after))
     return (next(parts) * next(parts)).sum(-1).mean().item()
@@ -105,7 +105,7 @@ def measure(
         calibrate(initial, pool)
         for network, encoder in (("trained", trained), ("initial", initial)):
             keys = {"seed": seed, "network": network}
-            features, queries = extract(encoder, pool)[0], extract(encoder, test)[0]
+            features, queries = extract(encoder, pool), extract(encoder, test)
             x, standard = standardise(features, queries)
             predicted = predict(standard, *logistic_probe(x, pool_labels, classes, study.probe.l2))
             neighbours = min(study.probe.neighbours, len(pool))

@@ -135,7 +135,7 @@ class SweepImages(NamedTuple):
 def error_rate(model: Classifier, images: SweepImages) -> float:
     """Compute the fraction of wrong superclasses, with norms calibrated on training images."""
     calibrate(model.encoder, images.train)
-    features, _ = extract(model.encoder, images.test)
+    features = extract(model.encoder, images.test)
     with torch.no_grad():
         return (model.head(features).argmax(-1) != images.test_superclass).double().mean().item()
 
@@ -143,9 +143,7 @@ def error_rate(model: Classifier, images: SweepImages) -> float:
 def probe_error_rate(model: Classifier, images: SweepImages, l2: float) -> float:
     """Compute the error rate of a linear probe of the features."""
     calibrate(model.encoder, images.train)
-    x_train, x_test = standardise(
-        *(extract(model.encoder, x)[0] for x in (images.train, images.test))
-    )
+    x_train, x_test = standardise(*(extract(model.encoder, x) for x in (images.train, images.test)))
     head = logistic_probe(x_train, images.superclass, int(images.superclass.max()) + 1, l2)
     return (predict(x_test, *head) != images.test_superclass).double().mean().item()
 
@@ -217,7 +215,7 @@ def represent_photographs(
     run = TrainingRun(study, SEED, path, identity, own.checkpoint_minutes, label)
     encoder, _ = pretrain_images(run, images, probe_data, *sections)
     inputs.afterwards.append(run.delete_files)
-    return {"features": extract(encoder, images)[0].cpu()}
+    return {"features": extract(encoder, images).cpu()}
 
 
 def sweep_photographs(

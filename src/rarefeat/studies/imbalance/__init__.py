@@ -19,7 +19,6 @@ from rarefeat.workflow.study_kind import (
     PRETRAIN,
     ClaimInputs,
     Figure,
-    HtmlPage,
     Page,
     StudyKind,
     StudyOutputs,
@@ -175,15 +174,9 @@ def build_outputs(section: Imbalance) -> StudyOutputs:
         for figure in FIGURES_OF_GRID
     }
     page = Page("Imbalance and pruning", SHOWN, tuple(FIGURES), QUESTION)
-    play = HtmlPage(
-        "What was measured of the rare feature",
-        f"{PACKAGE}.doc_tables:page",
-        ("confirmation_trajectories",),
-        {"confirmation": studies["confirmation"]},
-    )
     figures = FIGURES | user_figures
     figures |= {"gate": gate} if studies.keys() >= GATE.keys() else {}
-    return StudyOutputs(tables, figures, {"imbalance": page}, {"play": play})
+    return StudyOutputs(tables, figures, {"imbalance": page})
 
 
 def claim_inputs(section: Imbalance) -> ClaimInputs:

@@ -1,7 +1,4 @@
-"""Tables from which docs/studies/imbalance.md is filled in, and the interactive page.
-
-The page shows what was measured, by what was set; it needs no network.
-"""
+"""Tables from which docs/studies/imbalance.md is filled in, and the interactive page."""
 
 import json
 import math
@@ -266,12 +263,6 @@ def by_metric(table: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def page(tables: Mapping[str, pd.DataFrame], confirmation: Study) -> str:
-    """Return the page of a run: what its study has measured."""
-    counts = study_counts(count_learned(*tables.values()), {EXPLORED[0]: confirmation})
-    return fill_template(group_by_regime(counts), confirmation)
 
 
 def study_counts(counts: pd.DataFrame, studies: Mapping[str, Study]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from rarefeat.errors import RarefeatError
 from rarefeat.studies.experiment import SEED, SHARE, SIZE, TableColumns, column, text
-from rarefeat.workflow.config.cells import Cell, cell_paths
+from rarefeat.workflow.config.cells import Cell, cell_path
 from rarefeat.workflow.config.model import Arm, Data, Training
 from rarefeat.workflow.config.section import Distinct, format_validation_error
 from rarefeat.workflow.config.seeds import Replicas
@@ -297,9 +297,10 @@ def encoders_of_large_sets(section: Scaling, lucky_sets: str) -> list[str]:
 
     studies = section.studies()
     return [
-        path
+        cell_path("encoders", name, cell, block, "safetensors")
         for name, cells in section.trained_cells(read_table(lucky_sets).to_pandas()).items()
-        for path in cell_paths("encoders", name, cells, studies[name].blocks(), "safetensors")
+        for cell in cells
+        for block in studies[name].blocks()
     ]
 
 

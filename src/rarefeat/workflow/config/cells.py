@@ -1,7 +1,6 @@
 """The cells of a study's grid, and where their files lie: one scheme for every kind of study."""
 
 import itertools
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -86,11 +85,3 @@ Arms = Annotated[
 def cell_path(folder: str, study: str, cell: Cell, block: str, suffix: str) -> str:
     """Return the path of the file of one cell and seed block, below the folder of results."""
     return "/".join(filter(None, (folder, study, cell.path, f"seeds={block}.{suffix}")))
-
-
-def cell_paths(
-    folder: str, study: str, cells: Iterable[Cell], blocks: Iterable[str], suffix: str
-) -> Iterator[str]:
-    """Yield the paths of the files of all cells and seed blocks."""
-    blocks = list(blocks)
-    return (cell_path(folder, study, cell, block, suffix) for cell in cells for block in blocks)

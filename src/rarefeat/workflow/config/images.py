@@ -166,13 +166,12 @@ class Augmentation(Section):
 
 
 class ImageTraining(Section):
-    """SimCLR's loss and optimiser."""
+    """SimCLR's loss, trained by SGD with momentum."""
 
     tau: float = Field(gt=0, description="temperature tau")
     epochs: int = Field(ge=1, description="passes over the pretraining images")
     warmup_epochs: float = Field(ge=0, description="epochs of linear warm-up; a cosine follows")
     batch: int = Field(ge=2, description="images a step; twice as many views")
-    optimiser: Literal["sgd", "lars"]
     lr: float = Field(gt=0, description="learning rate at the end of the warm-up")
     final_lr: float = Field(ge=0, description="at the end of the cosine")
     momentum: float = Field(ge=0, lt=1)

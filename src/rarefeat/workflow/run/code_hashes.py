@@ -29,17 +29,11 @@ LEFT_OUT = {
         "workflow.project",
         "workflow.study_kind",
     ),
-    *(
-        "workflow.files.file_schema",
-        "workflow.files.sealed_files",
-        "workflow.files.origin",
-        "workflow.files.tensors",
-    ),
+    *("workflow.files.sealed_files", "workflow.files.origin", "workflow.files.tensors"),
 }
 """Modules and packages that run jobs, move bytes or declare products, and so set no number."""
 GIVEN = ("inputs", "tables", "job", "cell", "seeds", "label")
 """Parameters of a function that the job itself has; any other one names a setting."""
-USER_PREFIX = "own"
 USER_KEYS = ("arm", "rule", "data_law", "encoder", "loss", "optimiser")
 """Keys of the config that may name a user's function."""
 FILE = "code.json"
@@ -226,12 +220,6 @@ def hash_code(hashes: dict[str, str]) -> str:
 
 
 @functools.cache
-def code_hash(*functions: str) -> str:
-    """Return one hash of the modules that some functions depend on."""
-    return hash_code(module_hashes(*functions))
-
-
-@functools.cache
 def settings_read(function: str) -> tuple[str, ...]:
     """Return the settings that the parameters of a function name, without importing its module."""
     module, _, name = function.partition(":")
@@ -273,7 +261,7 @@ def check_unedited(function: str) -> None:
 
 def user_code(config: Any) -> dict[str, str]:
     """Return the hash of each user's function that settings name."""
-    return {name: hash_user_code(name.removeprefix("own.")) for name in set(user_functions(config))}
+    return {f"own.{name}": hash_user_code(name) for name in set(user_functions(config))}
 
 
 def user_functions(config: Any) -> Iterator[str]:
@@ -281,7 +269,7 @@ def user_functions(config: Any) -> Iterator[str]:
     if isinstance(config, dict):
         for key in USER_KEYS:
             if isinstance(value := config.get(key), str) and OWN_NAME_RE.fullmatch(value):
-                yield f"{USER_PREFIX}.{value}"
+                yield value
     children: Iterable = config.values() if isinstance(config, dict) else config
     for item in children if isinstance(config, dict | list) else ():
         yield from user_functions(item)

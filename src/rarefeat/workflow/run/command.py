@@ -83,23 +83,18 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
         # One thread, so that the bytes are the same on every machine of a kind; parallelism is over
         # jobs.
         torch.set_num_threads(1)
-    result = (
-        load_function(job.runs)(function, inputs, job) if job.runs else call(function, inputs, job)
-    )
+    if outputs[0].suffix in (".pdf", ".png"):
+        from rarefeat.figures.save import draw
+
+        return draw(function, inputs, job, outputs)
+    result = call(function, inputs, job)
     if isinstance(result, dict) and outputs[0].suffix == ".parquet":
         result = tuple(table_named(result, path.stem) for path in outputs)
     contents = result if isinstance(result, tuple) else (result,)
-    if outputs[0].suffix in (".pdf", ".png"):
-        from rarefeat.figures.save import save
-        from rarefeat.figures.style import project_style
-
-        with project_style():
-            save(result, outputs, job, inputs.table_paths)
-    elif len(contents) != len(outputs):
+    if len(contents) != len(outputs):
         raise RarefeatError(f"{job.stage}: expected {len(outputs)} results, got {len(contents)}")
-    else:
-        for path, content in zip(outputs, contents, strict=True):
-            write(path, content, job, inputs.table_paths)
+    for path, content in zip(outputs, contents, strict=True):
+        write(path, content, job, inputs.table_paths)
     for function in inputs.afterwards:
         function()
 

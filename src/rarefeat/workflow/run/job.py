@@ -15,7 +15,7 @@ from rarefeat.errors import RarefeatError
 from rarefeat.workflow.config.cells import Cell
 from rarefeat.workflow.config.section import Section, dump_config, format_validation_error
 from rarefeat.workflow.files.origin import drop_neutral_keys
-from rarefeat.workflow.run.code_hashes import hash_texts, is_excluded, module_hashes, user_code
+from rarefeat.workflow.run.code_hashes import hash_texts, module_hashes, user_code
 
 
 def flat(value: Any, name: str = "") -> list[str]:
@@ -38,9 +38,6 @@ class Job(BaseModel):
 
     stage: str
     """MODULE:FUNCTION, from the package's root."""
-    runs: str = ""
-    """MODULE:FUNCTION that calls it, where its result needs more before it is written
-    (workflow/run/command.py)."""
     study: str = ""
     cell: dict[str, float | int | str] = {}
     seeds: str = ""
@@ -105,7 +102,6 @@ def make_job(
     study: str = "",
     cell: Cell | None = None,
     seeds: str = "",
-    runs: str = "",
     table_schema: str = "",
     tables: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
@@ -115,13 +111,11 @@ def make_job(
         name: dump_config(vars(section) if is_dataclass(section) else section)
         for name, section in config.items()
     }
-    stages = (*upstream, stage, *([runs] if runs and not is_excluded(runs) else []))
-    hashes = module_hashes(*stages) | user_code(values)
+    hashes = module_hashes(*upstream, stage) | user_code(values)
     # In the order of names, so that no result depends on the order of keys in a config.
     values = json.loads(json.dumps(values, sort_keys=True))
     return Job(
         stage=stage,
-        runs=runs,
         study=study,
         cell=cell.values if cell else {},
         seeds=seeds,

@@ -1,10 +1,7 @@
-"""Contents of the files of the contrastive encoder, for the docs and for checks of files.
+"""Contents of the files of the contrastive encoder."""
 
-No stage reads this module, so it is in no code hash.
-"""
-
+from file_schemas import FileEntry, FileSchema, columns
 from rarefeat.stages.tables import GRID, TRAJECTORIES
-from rarefeat.workflow.files.file_schema import FileEntry, FileSchema, columns
 
 TITLE = "The contrastive encoder"
 AXES = {

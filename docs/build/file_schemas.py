@@ -1,4 +1,4 @@
-"""Declarations of what the files of tensors and intermediate tables hold, for the reference."""
+"""What the files of tensors and intermediate tables hold: a test holds it against the stages."""
 
 from collections.abc import Collection
 from typing import NamedTuple

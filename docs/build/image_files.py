@@ -1,6 +1,6 @@
-"""Declarations of the files of the image studies; no stage reads them, no code hash has them."""
+"""Contents of the files of the studies of images."""
 
-from rarefeat.workflow.files.file_schema import FileEntry, FileSchema
+from file_schemas import FileEntry, FileSchema
 
 TITLE = "Studies of images"
 AXES = {
