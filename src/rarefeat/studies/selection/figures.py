@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, arm_name, n_of, seeds_of
-from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points, title_with_key
+from rarefeat.figures.panels import draw_zero_line, panels, plot_points, title_with_key
 from rarefeat.figures.style import (
     FREQUENT,
-    GREY,
     MASKED,
     NARROW,
     RARE,
@@ -37,8 +35,6 @@ HELP_NAMES = {
     "effective_rate-onset=92": "mask by rate",
     "norm-onset=92": "mask by norm",
 }
-MEASURED_LABEL = r"measured critical $\varepsilon_{\min}$"
-PREDICTED_LABEL = r"predicted critical $\varepsilon_{\min}$"
 THIRDS = {
     "lower third": STYLES[4].replace(marker="<"),
     "upper third": STYLES[0].replace(marker=">"),
@@ -119,32 +115,6 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
     ax.set(xlim=(-0.03, 1.05), xlabel="relative frequency")
     figure.suptitle("Frequency from which on half of the runs learn the rare feature")
     figure.supxlabel(f"95 % intervals, {n_of(*table['n'])}; dotted: as trained")
-    return figure
-
-
-def selection_law(tables: Tables) -> Figure:
-    """Draw predicted against measured critical frequencies, where there are, and outcomes."""
-    law, outcomes = tables["selection_law"], tables["selection_fate"]
-    names = sorted(set(law["study"]))
-    styles = (SeriesStyle(GREY, "<", filled=False).without_line, STYLES[2].without_line)
-    of_study = dict(zip(names, styles[-len(names) :], strict=False))
-    figure, ((left, right),) = panels(1, 2, 3.0, width_ratios=[1.4, 1])
-    among = law[law["place"] == AMONG].rename(columns={"step": "mean"})
-    plot_points(
-        left, among, "value", "predicted", of_study, series_column="study", horizontal=True, dodge=0
-    )
-    left.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=MEASURED_LABEL, ylabel=PREDICTED_LABEL)
-    replicas = outcomes[outcomes["study"] == names[-1]]
-    bins = np.clip((replicas["probability"] * 10).astype(int), 0, 9)
-    replicas = replicas.assign(bin=(bins + 0.5) / 10)
-    by_regime = replicas.groupby(["bin", "point"])["learned"].mean().reset_index()
-    plot_points(right, by_regime, "bin", "learned", STYLES[2], bounds=(0, 1))
-    right.set(xlabel="predicted probability", ylabel="fraction that learned")
-    right.set(xlim=(0, 1), ylim=(-0.02, 1.02))
-    for ax in (left, right):
-        ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
-    entries = {f"regimes of the {display_name(name)}": look for name, look in of_study.items()}
-    add_legend(figure, entries, f"{INTERVALS}, {n_of(*law['n'])} a regime")
     return figure
 
 
