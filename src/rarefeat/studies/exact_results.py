@@ -41,8 +41,6 @@ CAPTIONS = {
     "task_mixture": "Weight of a rare task's own features, and of a frequent one's, over how"
     " often the rare task comes: minimisers of sampled losses, marks, and Lemma F.3, lines. See"
     " from which frequency on the rare task is encoded at all.",
-    "modular_addition": "Normalised margin over gamma*, over training steps; mean over seeds with"
-    " its 95 % interval. See whether it reaches 1.",
     "digit_neurons": "Silhouette of the best clustering of the neurons' directions at the end of"
     " training, by the size of the initial weights. See for which of them clusters form.",
     "nuclear_norm": "Accuracy out of domain by the penalty on the nuclear norm, if the two hidden"
@@ -67,12 +65,9 @@ class ExactResults(Section):
 
 
 STAGES = {
-    name: Stage(
-        f"{THEOREMS}.{name}:measure",
-        ExactResults.model_fields[name].annotation,
-        ("probes.parquet",),
-    )
-    for name in CAPTIONS
+    name: Stage(f"{THEOREMS}.{name}:measure", field.annotation, ("probes.parquet",))
+    for name, field in ExactResults.model_fields.items()
+    if name != "machine"
 }
 
 
@@ -97,10 +92,7 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
     tables["exact_results"] = Table(f"{EXACT}:SCHEMA", f"{EXACT}:summarise", tables=tuple(STAGES))
     costs = {"machine": section.machine, "experiments": experiments()}
     tables["out_of_reach"] = Table(f"{EXACT}:OUT_OF_REACH", f"{EXACT}:costs", costs)
-    settings = {
-        "task_mixture": {"mixtures": section.task_mixture.mixtures},
-        "modular_addition": {"addition": section.modular_addition.tables},
-    }
+    settings = {"task_mixture": {"mixtures": section.task_mixture.mixtures}}
     figures = {
         name: Figure((name,), text, f"{THEOREMS}.{name}", "plot", settings.get(name, {}))
         for name, text in CAPTIONS.items()

@@ -14,6 +14,7 @@ from rarefeat.figures.panels import (
     panels,
     plot_groups,
     plot_lines,
+    titled,
 )
 from rarefeat.figures.style import NARROW, STYLES, SeriesStyle
 from rarefeat.stages.tables import PAIRED
@@ -53,9 +54,11 @@ def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     last = rows[rows["k"] == rows["k"].max()].set_index("series")["mean"]
     label_ends(ax, {name: (last[name], look.colour) for name, look in LABEL_STYLES.items()})
-    figure.suptitle("Error on hard samples of networks trained with coarse and with fine labels")
-    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}")
-    return figure
+    return titled(
+        figure,
+        "Error on hard samples of networks trained with coarse and with fine labels",
+        f"{INTERVALS}, {n_of(*rows['n'])}",
+    )
 
 
 def granularity(tables: Tables) -> Figure:
@@ -97,8 +100,10 @@ def granularity(tables: Tables) -> Figure:
         ax.text(row.mean, 0.1, row.series, color=colour, ha="center", va="center")
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of error (points)")
-    figure.suptitle("Change of error by the labels of pretraining,\n"
-                    f"against pretraining on the {classes:g} superclasses")  # fmt: skip
+    against = f"against pretraining on the {classes:g} superclasses"
     note = f"task: {question}; the paper: photographs of iNaturalist"
-    figure.supxlabel(f"{note}\n{INTERVALS}, {n_of(*rows['n'])}")
-    return figure
+    return titled(
+        figure,
+        f"Change of error by the labels of pretraining,\n{against}",
+        f"{note}\n{INTERVALS}, {n_of(*rows['n'])}",
+    )

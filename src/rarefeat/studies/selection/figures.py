@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, arm_name, n_of, seeds_of
-from rarefeat.figures.panels import draw_zero_line, panels, plot_points, title_with_key
+from rarefeat.figures.panels import draw_zero_line, panels, plot_points, title_with_key, titled
 from rarefeat.figures.style import (
     FREQUENT,
     MASKED,
@@ -83,10 +83,9 @@ def selection_interventions(tables: Tables) -> Figure:
         )  # fmt: skip
     head, look = "runs that\ndiverge", {"color": RARE, "va": "bottom"}
     ax.text(1.03, -0.7, head, transform=ax.get_yaxis_transform(), **look)
-    figure.suptitle("Change of the largest cosine, rare minus frequent features, by mask")
+    title = "Change of the largest cosine, rare minus frequent features, by mask"
     note = "against no mask at the same seed; open: some runs diverge"
-    figure.supxlabel(f"{note};\n{INTERVALS}, {n_of(*rows['n'])}")
-    return figure
+    return titled(figure, title, f"{note};\n{INTERVALS}, {n_of(*rows['n'])}")
 
 
 def selection_steps(tables: Tables, selection: Selection) -> Figure:
@@ -113,9 +112,11 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
         ax.axvline(x, color=colour, lw=0.7, ls=":", zorder=0.5)
         ax.text(x, -0.5, name, color=colour, ha="center", va="bottom")
     ax.set(xlim=(-0.03, 1.05), xlabel="relative frequency")
-    figure.suptitle("Frequency from which on half of the runs learn the rare feature")
-    figure.supxlabel(f"95 % intervals, {n_of(*table['n'])}; dotted: as trained")
-    return figure
+    return titled(
+        figure,
+        "Frequency from which on half of the runs learn the rare feature",
+        f"95 % intervals, {n_of(*table['n'])}; dotted: as trained",
+    )
 
 
 def law_errors_by_third(table: pd.DataFrame) -> Figure:
@@ -134,12 +135,14 @@ def law_errors_by_third(table: pd.DataFrame) -> Figure:
     draw_zero_line(ax, vertical=True)
     ax.set(ylim=(len(order) - 0.5, -0.7), xlabel="predicted minus measured", ylabel="")
     ax.locator_params(axis="x", nbins=5)
-    figure.suptitle("Error of the predicted critical frequency where a hyper-parameter\n"
-                    "is in its lower and in its upper third")  # fmt: skip
     note = f"{INTERVALS}, {n_of(*rows['regimes']).replace('seed', 'new setting')} each"
     others = f"{rows['parameter'].nunique() - len(order)} other hyper-parameters"
-    figure.supxlabel(f"{note};\nthe intervals of {others} overlap")
-    return figure
+    return titled(
+        figure,
+        "Error of the predicted critical frequency where a hyper-parameter\n"
+        "is in its lower and in its upper third",
+        f"{note};\nthe intervals of {others} overlap",
+    )
 
 
 def selection_digits(tables: Tables) -> Figure:

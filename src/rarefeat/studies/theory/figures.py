@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import PARAMETER_WORDS, n_of, seeds_of
-from rarefeat.figures.panels import panels, plot_effects
+from rarefeat.figures.panels import panels, plot_effects, titled
 from rarefeat.figures.style import GREY, NARROW, STYLES
 
 FACTORS = {0.5: "half", 2.0: "double"}
@@ -40,6 +40,8 @@ def half_and_double(tables: Mapping[str, pd.DataFrame]) -> Figure:
     ax.set(xlim=(-0.04, 1.04), ylabel="")
     ax.set_xlabel(title, ha="right", x=1)
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Runs that learn the rare feature, each setting halved or doubled")
-    figure.supxlabel(f"exact 95 % intervals, {seeds_of(varied)} (band: {n_of(*base['n'])})")
-    return figure
+    return titled(
+        figure,
+        "Runs that learn the rare feature, each setting halved or doubled",
+        f"exact 95 % intervals, {seeds_of(varied)} (band: {n_of(*base['n'])})",
+    )

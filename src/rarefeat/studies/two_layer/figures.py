@@ -17,6 +17,7 @@ from rarefeat.figures.panels import (
     plot_groups,
     plot_lines,
     title_with_key,
+    titled,
 )
 from rarefeat.figures.style import (
     COLUMN,
@@ -183,9 +184,12 @@ def tickets(tables: Tables, settings: dict[str, Setting]) -> Figure:
     last = rows[rows["size"] == rows["size"].max()].groupby("score")["value"].mean()
     ends = {TICKETS[score][0]: (y, looks[score].colour) for score, y in last.items()}
     label_ends(ax, ends, least=0.13)
-    figure.suptitle(f"A few neurons of the second step, trained alone: {display_name(name)}")
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(rows)}", size=7)
-    return figure
+    return titled(
+        figure,
+        f"A few neurons of the second step, trained alone: {display_name(name)}",
+        f"{INTERVALS}, {seeds_of(rows)}",
+        size=7,
+    )
 
 
 def lower_bounds(tables: Tables, settings: dict[str, Setting]) -> Figure:
