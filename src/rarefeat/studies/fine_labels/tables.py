@@ -15,6 +15,7 @@ from rarefeat.studies.experiment import (
     column,
     meanings,
     means_of,
+    minus,
     text,
 )
 
@@ -192,17 +193,11 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return mean_by(errors, ["k", "labels", "s_dag", "metric"])
 
 
-def subtract_baseline(table: pd.DataFrame) -> pd.Series:
-    """Return the error minus the baseline's at the same seed, task, checkpoint and readout."""
-    keys = ["superclass", "epoch", "readout", "seed"]
-    baseline = table[table["labels"] == BASELINE].set_index(keys)["error"]
-    return table["error"] - baseline.loc[pd.MultiIndex.from_frame(table[keys])].to_numpy()
-
-
 def sweep_summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return means over seeds of the errors of a sweep, and of differences to the baseline."""
-    (errors,) = tables.values()
-    errors, keys = errors.assign(difference=subtract_baseline(errors)), TASK.split()
+    (errors,), keys = tables.values(), TASK.split()
+    baseline, same = errors[errors["labels"] == BASELINE], ["superclass", "epoch", "readout"]
+    errors = errors.assign(difference=minus(errors, baseline, [*same, "seed"], "error"))
     found = means_of(errors, keys, "error", lambda _: (0, 1))
     paired = means_of(errors, keys, "difference", lambda _: (-1, 1))
     found[PAIRED.split()] = paired[["mean", "ci_low", "ci_high"]]

@@ -37,6 +37,7 @@ import pandas as pd
 
 from rarefeat.errors import RarefeatError
 from rarefeat.statistics import required_sample_size, student_interval
+from rarefeat.studies.experiment import minus
 from rarefeat.workflow.config.images import ImageArm
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.run.cli_helpers import run_main
@@ -100,11 +101,9 @@ def gains(replicas: pd.DataFrame) -> pd.DataFrame:
         accuracy=table["balanced_accuracy"],
         tail_less_head=table["balanced_few"] - table["balanced_many"],
     )
+    dense, masked = table[table["arm"] == "dense"], table[table["arm"] != "dense"]
     keys = ["width", "seed"]
-    masked = table[table["arm"] != "dense"]
-    dense = table[table["arm"] == "dense"].set_index(keys)[GAINED]
-    dense = dense.loc[pd.MultiIndex.from_frame(masked[keys])]
-    return masked[[*ARM, *keys]].assign(**(masked[GAINED] - dense.to_numpy()))
+    return masked[[*ARM, *keys]].assign(**minus(masked, dense, keys, GAINED))
 
 
 def mean_gains(screen: pd.DataFrame) -> pd.DataFrame:
