@@ -195,20 +195,18 @@ TABLE_2 = {
 }
 
 
-def printed_gain(dataset: str, rho: float, metric: str = "accuracy") -> float:
-    """Return a metric with pruning less that without, in points; NaN for an unprinted row."""
+def printed_gain(dataset: str, rho: float) -> float:
+    """Return the accuracy with pruning less that without, in points; NaN for an unprinted row."""
     row = TABLE_2.get((dataset, rho))
     if row is None:
         return math.nan
-    dense, pruned = getattr(row, metric), getattr(row, f"{metric}_pruned")
-    return round(float(pruned.split()[0]) - float(dense.split()[0]), 2)
+    return round(float(row.accuracy_pruned.split()[0]) - float(row.accuracy.split()[0]), 2)
 
 
-def printed_spread(dataset: str, rho: float, metric: str = "accuracy") -> float:
-    """Return the root sum of squares of both standard deviations in a row, in points."""
+def printed_spread(dataset: str, rho: float) -> float:
+    """Return the root sum of squares of the accuracies' standard deviations, in points."""
     row = TABLE_2[dataset, rho]
-    spreads = (getattr(row, metric), getattr(row, f"{metric}_pruned"))
-    return math.hypot(*(float(text.split("±")[1]) for text in spreads))
+    return math.hypot(*(float(t.split("±")[1]) for t in (row.accuracy, row.accuracy_pruned)))
 
 
 SCREEN, WIDTHS, CONFIRM = (
