@@ -1,7 +1,7 @@
 """The small tables of docs/tables, from which every number in docs/ and README.md is filled in.
 
-A kind of study declares them in `TABLES` of its module `doc_tables`: by name the tables of a run,
-and the function that reduces them to a small one. The verdicts on the claims of each paper, in
+A kind of study declares them in `TABLES` of its first file or of its module `doc_tables`: by name
+the tables of a run, and the function that reduces them to a small one, or MODULE:FUNCTION. The verdicts on the claims of each paper, in
 primary and in other regimes, are published for all. Each table has its origin: run, commit, seeds.
 
     python docs/build/published_tables.py results
@@ -22,10 +22,10 @@ from rarefeat.workflow.files.published import FOLDER, PublishedTables, commit
 from rarefeat.workflow.files.sealed_files import atomic_write
 from rarefeat.workflow.project import load
 from rarefeat.workflow.registry import kinds
-from rarefeat.workflow.run.cli_helpers import run_main
+from rarefeat.workflow.run.cli_helpers import load_function, run_main
 from rarefeat.workflow.run.metadata import read_table_and_origin
 
-Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
+Reduction = tuple[tuple[str, ...], str | Callable[..., pd.DataFrame]]
 """Names of tables of a run, and the function that makes one small table of them."""
 
 
@@ -58,7 +58,8 @@ def publish(results: Path, published: PublishedTables) -> list[str]:
         if not all(path.exists() for path in paths.values()):
             continue
         inputs = {source: read_table_and_origin(path) for source, path in paths.items()}
-        small = reduce(*(table for table, _ in inputs.values()))
+        function = load_function(reduce) if isinstance(reduce, str) else reduce
+        small = function(*(table for table, _ in inputs.values()))
         # Claims without other regimes give an empty table.
         if small.empty:
             continue

@@ -18,8 +18,8 @@ from rarefeat.figures.panels import (
 )
 from rarefeat.figures.style import NARROW, STYLES, SeriesStyle
 from rarefeat.stages.tables import PAIRED
-from rarefeat.studies.fine_labels import FineLabels, doc_tables
-from rarefeat.studies.fine_labels.tables import BASELINE
+from rarefeat.studies.fine_labels import FineLabels
+from rarefeat.studies.fine_labels.tables import BASELINE, KINDS, published_errors, published_sweep
 
 Tables = Mapping[str, pd.DataFrame]
 LABEL_STYLES = {
@@ -39,7 +39,7 @@ DIRECTIONS = {
 def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     """Draw errors on hard samples against k, with coarse and with fine labels."""
     (table,) = tables.values()
-    rows = table if set(table["labels"]) <= {"coarse", "fine"} else doc_tables.errors(table)
+    rows = table if set(table["labels"]) <= {"coarse", "fine"} else published_errors(table)
     rows = rows[(rows["s_dag"] == fine_labels.hierarchy.s_dag) & (rows["metric"] == "hard_error")]
     rows = rows.assign(series=rows["labels"] + " labels")
     figure, ((ax,),) = panels(height=2.4, width=NARROW)
@@ -67,14 +67,14 @@ def granularity(tables: Tables) -> Figure:
     Rows are grouped by whether the sign of the change is the printed one's.
     """
     (table,) = tables.values()
-    table = table if "printed" in table else doc_tables.granularity(table)
+    table = table if "printed" in table else published_sweep(table)
     task = table["superclass"].iloc[0]
     rows = table[(table["readout"] == "finetuned") & (table["epoch"] == table["epoch"].max())]
     rows = rows[rows["superclass"] == task].sort_values("paired_difference", ascending=False)
     classes = rows.loc[rows["labels"] == BASELINE, "classes"].item()
     rows = rows[rows["labels"] != BASELINE]
-    question, by_hand = TASKS.get(task, (task, doc_tables.KINDS["manual"]))
-    kinds = doc_tables.KINDS | {"manual": by_hand}
+    question, by_hand = TASKS.get(task, (task, KINDS["manual"]))
+    kinds = KINDS | {"manual": by_hand}
     parts = rows["labels"].str.partition("-")
     rows = rows.assign(
         place=(parts[2] + " " + parts[0].map(kinds)).str.strip(),

@@ -213,10 +213,7 @@ HALF_AND_DOUBLE = TableColumns(
 )
 TABLES = {
     "half_and_double": (("half_and_double",), lambda table: table),
-    "algorithm_1": (
-        ("algorithm_1_trajectories",),
-        lambda table: KIND.load("pruning_claims").compare_masks(table),
-    ),
+    "algorithm_1": (("algorithm_1_trajectories",), f"{PACKAGE}.pruning_claims:compare_masks"),
     **{
         study: ((f"{study}_milestones",), lambda table: means_of(table, ["eps_min", "metric"]))
         for study in ("theorem_71", "theorem_100")

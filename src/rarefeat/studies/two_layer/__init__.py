@@ -139,12 +139,7 @@ CHOSEN = TableColumns(
 )
 
 
-TABLES = {
-    "two_layer_printed": (
-        ("two_layer_summary",),
-        lambda table: KIND.load("printed").beside_printed(table),
-    )
-}
+TABLES = {"two_layer_printed": (("two_layer_summary",), f"{PACKAGE}.printed:beside_printed")}
 OVER_STEPS = {
     "labels": ("parity", "interval"),
     "dimension": ("dimension_100", "dimension_2000"),
