@@ -46,12 +46,12 @@ from rarefeat.stages.tables import PAIRED
 from rarefeat.statistics import fraction_interval
 from rarefeat.studies.augmentation.figures import augmentation_images
 from rarefeat.studies.imbalance.figures import gate
-from rarefeat.studies.long_tail.doc_tables import printed_gain, printed_spread
 from rarefeat.studies.long_tail.figures import longtail
 from rarefeat.studies.selection.figures import law_errors_by_third
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.project import load
 from rarefeat.workflow.registry import kinds
+from tables_long_tail import printed_gain, printed_spread
 
 PAPERS = {
     "imbalance_and_pruning": "Imbalance and pruning",

@@ -1,8 +1,9 @@
 """The small tables of docs/tables, from which every number in docs/ and README.md is filled in.
 
-A kind of study declares them in `TABLES` of its first file or of its module `doc_tables`: by name
-the tables of a run, and the function that reduces them to a small one, or MODULE:FUNCTION. The verdicts on the claims of each paper, in
-primary and in other regimes, are published for all. Each table has its origin: run, commit, seeds.
+They are in `TABLES` of tables_KIND.py beside this file, or of the kind's first file or module
+`doc_tables`: by name the tables of a run, and the function that reduces them to a small one. The
+verdicts on the claims of each paper, in primary and in other regimes, are published for all. Each
+table has its origin: run, commit, seeds.
 
     python docs/build/published_tables.py results
 
@@ -11,6 +12,7 @@ writes everything that a run has tables for, and the figures that pages show.
 
 import argparse
 import hashlib
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,15 +24,17 @@ from rarefeat.workflow.files.published import FOLDER, PublishedTables, commit
 from rarefeat.workflow.files.sealed_files import atomic_write
 from rarefeat.workflow.project import load
 from rarefeat.workflow.registry import kinds
-from rarefeat.workflow.run.cli_helpers import load_function, run_main
+from rarefeat.workflow.run.cli_helpers import run_main
 from rarefeat.workflow.run.metadata import read_table_and_origin
 
-Reduction = tuple[tuple[str, ...], str | Callable[..., pd.DataFrame]]
+Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
 """Names of tables of a run, and the function that makes one small table of them."""
 
 
 def table_reductions(kind: str) -> dict[str, Reduction]:
     """Return the tables that a kind of study publishes, by name."""
+    if Path(__file__).with_name(f"tables_{kind}.py").exists():
+        return importlib.import_module(f"tables_{kind}").TABLES
     module = kinds()[kind].load("doc_tables")
     if study := getattr(module, "STUDY", None):
         return study.published_tables
@@ -58,8 +62,7 @@ def publish(results: Path, published: PublishedTables) -> list[str]:
         if not all(path.exists() for path in paths.values()):
             continue
         inputs = {source: read_table_and_origin(path) for source, path in paths.items()}
-        function = load_function(reduce) if isinstance(reduce, str) else reduce
-        small = function(*(table for table, _ in inputs.values()))
+        small = reduce(*(table for table, _ in inputs.values()))
         # Claims without other regimes give an empty table.
         if small.empty:
             continue

@@ -9,9 +9,9 @@ from conftest import made_table, make_cells, quick
 from rarefeat.errors import RarefeatError
 from rarefeat.studies.two_layer import KIND, MEASURE, SEARCH
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
-from rarefeat.studies.two_layer.printed import beside_printed
 from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.project import Project, load
+from tables_two_layer import beside_printed
 
 
 def figure_names(project: Project) -> set[str]:

@@ -316,14 +316,6 @@ FIGURES = {
 PAGE = Page("Late learning", ("fate_shares", "fate_points"), tuple(FIGURES), QUESTION)
 PACKAGE = "studies.fate"
 MEASURE = Stage(f"{PACKAGE}.measure:measure_fate", LearningStudy, ("probes.parquet",))
-TIMES = f"{PACKAGE}.learning_times"
-TABLES = {
-    "fate_mechanism": (("mechanism_fate", "mechanism_fresh_fate"), f"{TIMES}:compare_draws"),
-    "fate_removal": (("reused_fate", "removal_fate"), f"{TIMES}:compare_draws"),
-    "fate_shares": (("fate_shares",), f"{TIMES}:select_stairs"),
-    "fate_points": (("fate_points",), lambda table: table),
-    "fate_longer": (("long_fate",), f"{TIMES}:count_longer"),
-}
 
 
 def build_outputs(section: LateLearning) -> StudyOutputs:
@@ -335,7 +327,8 @@ def build_outputs(section: LateLearning) -> StudyOutputs:
     }
     sources, courses = tuple(tables), {"courses": section.studies}
     for name in ("fate_shares", "fate_points"):
-        tables[name] = Table(schema(name.upper()), f"{TIMES}:{name}", courses, tables=sources)
+        function = f"{PACKAGE}.learning_times:{name}"
+        tables[name] = Table(schema(name.upper()), function, courses, tables=sources)
     return StudyOutputs(tables, FIGURES, {"fate": PAGE})
 
 

@@ -1,4 +1,4 @@
-"""Tables of outcomes of late learning, also published ones, and quantities of its theorem.
+"""Tables of outcomes of late learning, and quantities of its theorem.
 
 Below its gate beta the cosine of neuron i obeys x' = eta ((A_i - g) x + k_i). A push k_i beyond the
 threshold carries it through the gate, on either side; in a sample of N pairs k_i has the variance
@@ -12,8 +12,8 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.estimate import Estimate, estimate_mean
-from rarefeat.claims.verdict import BINARY, PAIRED, confidence_bounds
+from rarefeat.claims.estimate import Estimate
+from rarefeat.claims.verdict import BINARY, confidence_bounds
 from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.studies.fate import AGAIN, AXES, GROWTH, OPENED, PUSH, LearningStudy
 from rarefeat.studies.fate.growth import gate
@@ -21,8 +21,6 @@ from rarefeat.studies.fate.growth import gate
 Tables = Mapping[str, pd.DataFrame]
 SETTING = ["sigma", "share", "lambda", "eps_min"]
 """Axes of a point but for its training pairs."""
-COUNTED_STEPS = 500, 2000, 8000, 32_000
-"""Steps by which learned replicas are counted, at points that are trained for longer."""
 Numbers = np.ndarray | float
 
 
@@ -164,65 +162,3 @@ def doublings_later(table: pd.DataFrame, other: pd.DataFrame) -> pd.Series:
         cell.set_index("seed")["learned_at"].fillna(cell["T"].iloc[0]) for cell in (table, other)
     )
     return np.log2(steps / others)
-
-
-def compare_draws(*tables: pd.DataFrame) -> pd.DataFrame:
-    """Compare ways of drawing, and removals of pairs, by who learns and when.
-
-    Paired differences are from pairs as drawn (`reuse`), from fresh ones (`fresh`), and of a
-    removal from as many random pairs (`random`), with that of log2 of the step of learning
-    (`delay`).
-    """
-    cells, rows = dict(iter(pd.concat(tables).groupby(["latents", "N"]))), []
-    for (latents, N), cell in cells.items():
-        row = {
-            "latents": latents,
-            "N": N,
-            "n": len(cell),
-            "T": int(cell["T"].iloc[0]),
-            "by_500": int((cell["learned_at"] <= 500).sum()),
-            **learned_counts(cell["learned_at"].notna()),
-            "pure": int(cell["pure_at"].notna().sum()),
-            **cell[[*GROWTH, "count"]].median(),
-            "winner_first": int((cell["winner_rank"] == 1).sum()),
-        }
-        others = {"reuse": ("plain", N), "fresh": ("plain", 0)}
-        if latents.startswith("without_top"):
-            others["random"] = latents.replace("top", "other"), N
-        for name, key in others.items():
-            if key in cells and key != (latents, N):
-                gain = learned_by_seed(cell) - learned_by_seed(cells[key])
-                row |= interval(name, gain, PAIRED)
-        if others.get("random") in cells:
-            row |= interval("delay", doublings_later(cell, cells[others["random"]]), "number")
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def interval(name: str, difference: pd.Series, kind: str) -> dict[str, float]:
-    """Return the mean of differences by seed and its 95 % interval, as columns."""
-    estimate = estimate_mean(difference.dropna())
-    low, high = confidence_bounds(estimate, 0.025, kind)
-    return {name: estimate.value, f"{name}_ci_low": low, f"{name}_ci_high": high}
-
-
-def select_stairs(shares: pd.DataFrame) -> pd.DataFrame:
-    """Select from step 100 on those around a change of counts, the first and the last step."""
-    shares = shares[shares["step"] >= 100]
-    points = shares.groupby(["study", *AXES])[["learned", "pure"]]
-    rises = (points.diff().fillna(1) > 0).any(axis=1)
-    falls = (points.diff(-1).fillna(1) < 0).any(axis=1)
-    return shares[rises | falls | (points.cumcount(ascending=False) == 0)]
-
-
-def count_longer(table: pd.DataFrame) -> pd.DataFrame:
-    """Count who has learned by COUNTED_STEPS at each point, with the others' median cosine."""
-    rows = []
-    for point, group in points_of(table):
-        times = group["learned_at"]
-        counts = {f"by_{step}": int((times <= step).sum()) for step in COUNTED_STEPS}
-        low, high = share_interval(counts[f"by_{COUNTED_STEPS[-1]}"], len(group))
-        without = group.loc[times.isna(), "cosine"].median()
-        counts |= {"ci_low": low, "ci_high": high, "cosine_without": without}
-        rows.append({**point, "n": len(group), **counts})
-    return pd.DataFrame(rows)

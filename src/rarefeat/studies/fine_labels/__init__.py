@@ -255,15 +255,6 @@ SEE_SWEEP = (
     " beside the nearest rows of Table 1 of the paper, whose levels are of other images and"
     " networks. See which lie on the other side of zero."
 )
-TABLES = {
-    "fine_labels_errors": (("fine_labels_summary",), f"{STAGES}.tables:published_errors"),
-    "fine_labels_crossing": (
-        ("fine_labels_heads", "fine_labels_crossing", "fine_labels_crossing_heads"),
-        f"{STAGES}.tables:published_crossing",
-    ),
-    "fine_labels_digits": (("fine_labels_digits_summary",), f"{STAGES}.tables:published_sweep"),
-    "cifar100_labels": (("cifar100_labels_summary",), f"{STAGES}.tables:published_sweep"),
-}
 
 
 def build_outputs(section: FineLabels) -> StudyOutputs:

@@ -23,7 +23,6 @@ from rarefeat.studies.experiment import (
     minus,
     text,
 )
-from rarefeat.studies.fine_labels import RIDGE
 from rarefeat.studies.fine_labels.config import COARSE
 
 PAPER = "hong_fine_grained_labels"
@@ -264,22 +263,6 @@ def coarse_or_fine(table: pd.DataFrame) -> pd.Series:
     is_fine = table["labels"] == "subclass-" + table["k"].astype(str)
     names = pd.Series(None, table.index, dtype=object)
     return names.mask(is_fine, "fine").mask(is_coarse, "coarse")
-
-
-def published_crossing(
-    supervised: pd.DataFrame, encoders: pd.DataFrame, heads: pd.DataFrame
-) -> pd.DataFrame:
-    """Return means of quantities of contrastive encoders and of supervised networks."""
-    networks = supervised.assign(pair="labels", arm=coarse_or_fine(supervised))
-    networks = networks[(networks["features"] == "detectors") & networks["arm"].notna()]
-    rows = pd.concat([networks, heads])
-    rows = rows[(rows["hard_share"] == 0) & (rows["penalty"] == RIDGE)]
-    rows = rows.melt(["k", "pair", "arm", "seed"], ["easy", "hard"], "quantity", "value")
-    metrics = encoders.rename(columns={"metric": "quantity"})
-    shown = ["within_subclass", "within_superclass", "across"]
-    shown += ["pruned", "pure_common", "pure_subclass"]
-    rows = pd.concat([rows, metrics[metrics["quantity"].isin(shown)]])
-    return mean_by(rows, ["k", "pair", "arm", "quantity"]).drop(columns="sd")
 
 
 def published_sweep(summary: pd.DataFrame) -> pd.DataFrame:

@@ -17,9 +17,9 @@ from rarefeat.figures.style import (
     sequential_styles,
 )
 from rarefeat.model.arms import display_name
+from rarefeat.studies.selection.changes import digits_changes, masks, share_of
 from rarefeat.studies.selection.config import Selection
 from rarefeat.studies.selection.critical_frequency import AMONG, BELOW
-from rarefeat.studies.selection.doc_tables import digits_changes, masks, share_of
 
 Tables = Mapping[str, pd.DataFrame]
 RANDOM = arm_name("random")

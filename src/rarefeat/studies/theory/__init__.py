@@ -21,7 +21,6 @@ from rarefeat.studies.experiment import (
     TableColumns,
     column,
     meanings,
-    means_of,
     text,
 )
 from rarefeat.workflow.config.names import Name, merge_unique, suggest
@@ -211,14 +210,6 @@ HALF_AND_DOUBLE = TableColumns(
     },
     ("setting", "factor", "eps_min"),
 )
-TABLES = {
-    "half_and_double": (("half_and_double",), lambda table: table),
-    "algorithm_1": (("algorithm_1_trajectories",), f"{PACKAGE}.pruning_claims:compare_masks"),
-    **{
-        study: ((f"{study}_milestones",), lambda table: means_of(table, ["eps_min", "metric"]))
-        for study in ("theorem_71", "theorem_100")
-    },
-}
 
 
 def of_encoders(columns: str, name: str, studies: dict[str, TheoryStudy]) -> dict[str, Table]:

@@ -137,9 +137,6 @@ CHOSEN = TableColumns(
     },
     ["setting", "rate"],
 )
-
-
-TABLES = {"two_layer_printed": (("two_layer_summary",), f"{PACKAGE}.printed:beside_printed")}
 OVER_STEPS = {
     "labels": ("parity", "interval"),
     "dimension": ("dimension_100", "dimension_2000"),

@@ -2,7 +2,7 @@
 
 The rules were written before any of it ran.
 
-`python -m rarefeat.studies.long_tail.staged_protocol RESULTS` prints the arguments of Snakemake
+`python docs/build/staged_protocol.py RESULTS` prints the arguments of Snakemake
 that come next, nothing once all is there, and writes the choices so far as a config,
 RESULTS/chosen.yaml. `make photographs` goes on until it prints nothing.
 
