@@ -27,16 +27,19 @@ RESULTS/chosen.yaml. `make photographs` goes on until it prints nothing.
 """
 
 import argparse
+import itertools
 import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from scipy.special import nctdtrinc, stdtrit
 
 from rarefeat.errors import RarefeatError
-from rarefeat.statistics import required_sample_size, student_interval
+from rarefeat.statistics import student_interval
 from rarefeat.studies.experiment import minus
 from rarefeat.workflow.config.images import ImageArm
 from rarefeat.workflow.files.sealed_files import write_file
@@ -147,6 +150,20 @@ def class_orders(replicas: pd.DataFrame) -> int:
     dense = replicas[(replicas["arm"] == "dense") & (replicas["split"] == "long_tailed")]
     _, sd, *_ = student_interval(dense["balanced_accuracy"].to_numpy())
     return min(max(required_sample_size(sd, EFFECT), FEWEST), MOST)
+
+
+def minimum_detectable_mean(sd: float, n: int, power: float = 0.8, level: float = 0.95) -> float:
+    """Compute the minimum detectable mean of a two-sided one-sample t test."""
+    if n < 2:
+        return np.nan
+    return float(nctdtrinc(n - 1, 1 - power, stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n))
+
+
+def required_sample_size(sd: float, mean: float, power: float = 0.8, level: float = 0.95) -> int:
+    """Compute the sample size at which a two-sided one-sample t test detects a mean."""
+    return next(
+        n for n in itertools.count(2) if minimum_detectable_mean(sd, n, power, level) <= mean
+    )
 
 
 class NextRun(NamedTuple):

@@ -12,11 +12,11 @@ from scipy.special import stdtrit
 import staged_protocol
 from rarefeat.figures.labels import quantity
 from rarefeat.stages.tables import PAIRED
-from rarefeat.statistics import minimum_detectable_mean, student_interval
+from rarefeat.statistics import student_interval
 from rarefeat.studies.long_tail import IMAGE_KEYS, VALUES
 from rarefeat.studies.long_tail.aggregate import estimate, range_of
 from rarefeat.workflow.config.images import ImageArm
-from staged_protocol import ARM, UPDATE
+from staged_protocol import ARM, UPDATE, minimum_detectable_mean
 
 METRICS = ["accuracy", "delta_20"]
 JUDGED = [

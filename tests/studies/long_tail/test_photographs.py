@@ -10,13 +10,21 @@ import pytest
 from whole_project import ROOT
 
 import staged_protocol as protocol
-from rarefeat.statistics import minimum_detectable_mean
 from rarefeat.studies.long_tail import GROUPS, PROBES
 from rarefeat.workflow.config.images import ImageArm
 from rarefeat.workflow.config.study import merge_configs
 from rarefeat.workflow.config.yaml_reader import read_yaml
 from rarefeat.workflow.project import load, parse
-from staged_protocol import BETWEEN, CONFIRM, MILDER, REGIMES, SCREEN, WIDTHS, NextRun
+from staged_protocol import (
+    BETWEEN,
+    CONFIRM,
+    MILDER,
+    REGIMES,
+    SCREEN,
+    WIDTHS,
+    NextRun,
+    minimum_detectable_mean,
+)
 from tables_long_tail import (
     by_class,
     by_width,

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, arm_name, n_of, seeds_of
+from rarefeat.figures.labels import INTERVALS, arm_name, n_of, seeds_of
 from rarefeat.figures.panels import draw_zero_line, panels, plot_points, title_with_key, titled
 from rarefeat.figures.style import (
     FREQUENT,
     MASKED,
     NARROW,
     RARE,
-    STYLES,
     SeriesStyle,
     sequential_styles,
 )
@@ -34,10 +33,6 @@ HELP_NAMES = {
     "oracle_all-onset=92": "oracle's mask",
     "effective_rate-onset=92": "mask by rate",
     "norm-onset=92": "mask by norm",
-}
-THIRDS = {
-    "lower third": STYLES[4].replace(marker="<"),
-    "upper third": STYLES[0].replace(marker=">"),
 }
 
 
@@ -116,32 +111,6 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
         figure,
         "Frequency from which on half of the runs learn the rare feature",
         f"95 % intervals, {n_of(*table['n'])}; dotted: as trained",
-    )
-
-
-def law_errors_by_third(table: pd.DataFrame) -> Figure:
-    """Draw the signed errors of the published `selection_law_errors` where thirds differ."""
-    rows = table.rename(columns={"bias": "mean", "bias_low": "ci_low", "bias_high": "ci_high"})
-    rows = rows.assign(series=rows["third"] + " third")[rows["third"].isin(["lower", "upper"])]
-    pairs = rows.groupby("parameter")
-    apart = pairs["ci_low"].transform("max") > pairs["ci_high"].transform("min")
-    shown = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS))[apart]
-    order = list(dict.fromkeys(shown["place"]))
-    figure, ((ax,),) = panels(height=1.2 + 0.4 * len(order), width=NARROW)
-    plot_points(ax, shown, "estimate", "place", THIRDS, order=order, horizontal=True, dodge=0)
-    for row in shown.itertuples():
-        look, y = THIRDS[row.series], order.index(row.place) - 0.15
-        ax.text(row.mean, y, row.series, color=look.colour, ha="center", va="bottom")
-    draw_zero_line(ax, vertical=True)
-    ax.set(ylim=(len(order) - 0.5, -0.7), xlabel="predicted minus measured", ylabel="")
-    ax.locator_params(axis="x", nbins=5)
-    note = f"{INTERVALS}, {n_of(*rows['regimes']).replace('seed', 'new setting')} each"
-    others = f"{rows['parameter'].nunique() - len(order)} other hyper-parameters"
-    return titled(
-        figure,
-        "Error of the predicted critical frequency where a hyper-parameter\n"
-        "is in its lower and in its upper third",
-        f"{note};\nthe intervals of {others} overlap",
     )
 
 
