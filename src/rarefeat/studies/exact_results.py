@@ -6,7 +6,6 @@ form and beside it; keys of the config are in `theorems/problems.py`.
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -22,9 +21,6 @@ from rarefeat.workflow.study_kind import (
     Table,
     collected_table,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 THEOREMS, EXACT = "studies.theorems", "studies.theorems.exact"
 QUESTION = "Which statements of Shi's dissertation hold exactly?"
@@ -101,18 +97,6 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
     return StudyOutputs(tables, figures, {"exact_results": page})
 
 
-def shown(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return of trainings the end alone, of loops the extremes over all of them."""
-    trained = table["result"].isin(["modular_addition", "digit_neurons"])
-    last = table["at"] == table.groupby(["result", "setting"])["at"].transform("max")
-    courses = table["quantity"].isin(["log_error", "log_error_rounded", "gap"])
-    return table[(~trained | last) & ~courses].reset_index(drop=True)
-
-
-TABLES = {
-    "exact_results": (("exact_results",), shown),
-    "out_of_reach": (("out_of_reach",), lambda table: table.copy()),
-}
 # By default once its full run has been made.
 KIND = StudyKind(
     "exact_results",
