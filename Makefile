@@ -68,7 +68,7 @@ RESULTS ?= results
 TABLES ?= docs/tables
 UNTIL ?= confirm
 KEPT ?=
-CHOOSE = $(BIN)/python -m rarefeat.studies.long_tail.staged_protocol "$(RESULTS)" --until "$(UNTIL)"
+CHOOSE = $(BIN)/python docs/build/staged_protocol.py "$(RESULTS)" --until "$(UNTIL)"
 UNPACK = tar --extract --xz --file "$(KEPT)" --directory "$(RESULTS)" --touch --skip-old-files
 BLOCK = (logs/)?[^/]+/[^/]+/([^/]+=[^/]+/)*seeds=[^/]*[.](parquet|log[.]tsv)
 PACK = find "$(RESULTS)" -regextype posix-extended -regex "$(RESULTS)/$(BLOCK)" -printf '%P\n' | \

@@ -43,12 +43,12 @@ from rarefeat.claims.verdict import WORDS
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import PARAMETER_WORDS, arm_name
 from rarefeat.statistics import holm
-from rarefeat.studies.long_tail.doc_tables import TABLE_2
 from rarefeat.workflow.files.published import PublishedTables
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.project import DEFAULT, Project, load
 from rarefeat.workflow.registry import kinds
 from rarefeat.workflow.run.cli_helpers import run_main
+from tables_long_tail import TABLE_2
 
 TEMPLATES = Path("docs/templates")
 INTERACTIVE_PAGE = Path("docs/play.html")

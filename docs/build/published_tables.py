@@ -1,8 +1,9 @@
 """The small tables of docs/tables, from which every number in docs/ and README.md is filled in.
 
-A kind of study declares them in `TABLES` of its module `doc_tables`: by name the tables of a run,
-and the function that reduces them to a small one. The verdicts on the claims of each paper, in
-primary and in other regimes, are published for all. Each table has its origin: run, commit, seeds.
+They are in `TABLES` of tables_KIND.py beside this file, or of the kind's first file or module
+`doc_tables`: by name the tables of a run, and the function that reduces them to a small one. The
+verdicts on the claims of each paper, in primary and in other regimes, are published for all. Each
+table has its origin: run, commit, seeds.
 
     python docs/build/published_tables.py results
 
@@ -11,6 +12,7 @@ writes everything that a run has tables for, and the figures that pages show.
 
 import argparse
 import hashlib
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +33,8 @@ Reduction = tuple[tuple[str, ...], Callable[..., pd.DataFrame]]
 
 def table_reductions(kind: str) -> dict[str, Reduction]:
     """Return the tables that a kind of study publishes, by name."""
+    if Path(__file__).with_name(f"tables_{kind}.py").exists():
+        return importlib.import_module(f"tables_{kind}").TABLES
     module = kinds()[kind].load("doc_tables")
     if study := getattr(module, "STUDY", None):
         return study.published_tables

@@ -1,9 +1,7 @@
-"""Confidence intervals of means over seeds, power, and corrections for multiple tests."""
-
-import itertools
+"""Confidence intervals of means over seeds, and corrections for multiple tests."""
 
 import numpy as np
-from scipy.special import betaincinv, nctdtrinc, stdtrit
+from scipy.special import betaincinv, stdtrit
 from scipy.stats import binomtest
 
 
@@ -60,17 +58,3 @@ def sign_test(changes: np.ndarray) -> tuple[int, int, float]:
     """
     more, fewer = int((changes > 0).sum()), int((changes < 0).sum())
     return more, fewer, float(binomtest(more, more + fewer).pvalue) if more + fewer else 1.0
-
-
-def minimum_detectable_mean(sd: float, n: int, power: float = 0.8, level: float = 0.95) -> float:
-    """Compute the minimum detectable mean of a two-sided one-sample t test."""
-    if n < 2:
-        return np.nan
-    return float(nctdtrinc(n - 1, 1 - power, stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n))
-
-
-def required_sample_size(sd: float, mean: float, power: float = 0.8, level: float = 0.95) -> int:
-    """Compute the sample size at which a two-sided one-sample t test detects a mean."""
-    return next(
-        n for n in itertools.count(2) if minimum_detectable_mean(sd, n, power, level) <= mean
-    )

@@ -6,13 +6,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarefeat.statistics import (
-    fraction_interval,
-    holm,
-    minimum_detectable_mean,
-    required_sample_size,
-    student_interval,
-)
+from rarefeat.statistics import fraction_interval, holm, student_interval
+from staged_protocol import minimum_detectable_mean, required_sample_size
 
 
 @pytest.mark.parametrize(("ones", "n"), [(0, 6), (1, 6), (3, 6), (6, 6), (0, 1), (17, 100)])

@@ -19,8 +19,8 @@ from rarefeat.workflow.run.job_inputs import JobInputs, call
 from rarefeat.workflow.study_kind import Stage
 
 QUICK = load(ROOT / "config/config.yaml", ROOT / "config/quick.yaml")
-PLANTED = {"claims_map_phase", "claims_map_overlap", "half_and_double"}
-"""Figures of studies that cost minutes: tests/studies/theory draws them from planted tables."""
+PLANTED = {"half_and_double"}
+"""Figures of studies that cost minutes: tests/studies/theory draws them."""
 SERIES = {"augmentation_embeddings": 10}
 """Number of series of a figure with more than MOST_SERIES: there is a mark for each digit."""
 TABLES = PublishedTables(ROOT / "docs/tables")

@@ -74,9 +74,8 @@ STUDY = Study(
     grid={"points": Grid(eps_min=[0.5, 1.0], sigma=[0.1], arms=["dense", "ideal"])},
 )
 ENCODERS_READ = [
-    "studies.theory.history:read_milestones",
-    "studies.theory.one_step:read_one_step",
-    "studies.theory.history:read_overlap",
+    "studies.theory.encoders:read_milestones",
+    "studies.theory.encoders:read_one_step",
     "studies.imbalance.measure:alignment_map",
 ]
 READERS = {

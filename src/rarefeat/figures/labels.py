@@ -63,7 +63,6 @@ QUANTITIES = {
     "separation": Quantity("variance between\nclasses", 0, 1),
     "crop_invariance": Quantity("invariance\nto crops", -1, 1),
     "intensity_invariance": Quantity("invariance\nto intensity", -1, 1),
-    "overlap": Quantity("share of the smallest neurons\naligned with the minority feature", 0, 1),
 }
 TEST_SETS = {"_balanced": "balanced test set", "_matched": "test set as trained"}
 NAMES = {name: arm.label for name, arm in ARMS.items()} | {"self_damaging": "self-damaging"}

@@ -305,6 +305,13 @@ def add_legend(
         legend.remove()
 
 
+def titled(figure: Figure, title: str, note: str, **look: Any) -> Figure:
+    """Write a title above a figure that is drawn, and a note below it; return it."""
+    figure.suptitle(title)
+    figure.supxlabel(note, **look)
+    return figure
+
+
 def title_with_key(figure: Figure, title: str, styles: Mapping[str, SeriesStyle]) -> None:
     """Write a title, and below it mark and name of each series in one row."""
     figure.suptitle(f"{title}\n")

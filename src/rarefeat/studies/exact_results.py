@@ -6,7 +6,6 @@ form and beside it; keys of the config are in `theorems/problems.py`.
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -23,9 +22,6 @@ from rarefeat.workflow.study_kind import (
     collected_table,
 )
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 THEOREMS, EXACT = "studies.theorems", "studies.theorems.exact"
 QUESTION = "Which statements of Shi's dissertation hold exactly?"
 CAPTIONS = {
@@ -41,8 +37,6 @@ CAPTIONS = {
     "task_mixture": "Weight of a rare task's own features, and of a frequent one's, over how"
     " often the rare task comes: minimisers of sampled losses, marks, and Lemma F.3, lines. See"
     " from which frequency on the rare task is encoded at all.",
-    "modular_addition": "Normalised margin over gamma*, over training steps; mean over seeds with"
-    " its 95 % interval. See whether it reaches 1.",
     "digit_neurons": "Silhouette of the best clustering of the neurons' directions at the end of"
     " training, by the size of the initial weights. See for which of them clusters form.",
     "nuclear_norm": "Accuracy out of domain by the penalty on the nuclear norm, if the two hidden"
@@ -67,12 +61,9 @@ class ExactResults(Section):
 
 
 STAGES = {
-    name: Stage(
-        f"{THEOREMS}.{name}:measure",
-        ExactResults.model_fields[name].annotation,
-        ("probes.parquet",),
-    )
-    for name in CAPTIONS
+    name: Stage(f"{THEOREMS}.{name}:measure", field.annotation, ("probes.parquet",))
+    for name, field in ExactResults.model_fields.items()
+    if name != "machine"
 }
 
 
@@ -97,10 +88,7 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
     tables["exact_results"] = Table(f"{EXACT}:SCHEMA", f"{EXACT}:summarise", tables=tuple(STAGES))
     costs = {"machine": section.machine, "experiments": experiments()}
     tables["out_of_reach"] = Table(f"{EXACT}:OUT_OF_REACH", f"{EXACT}:costs", costs)
-    settings = {
-        "task_mixture": {"mixtures": section.task_mixture.mixtures},
-        "modular_addition": {"addition": section.modular_addition.tables},
-    }
+    settings = {"task_mixture": {"mixtures": section.task_mixture.mixtures}}
     figures = {
         name: Figure((name,), text, f"{THEOREMS}.{name}", "plot", settings.get(name, {}))
         for name, text in CAPTIONS.items()
@@ -109,18 +97,6 @@ def build_outputs(section: ExactResults) -> StudyOutputs:
     return StudyOutputs(tables, figures, {"exact_results": page})
 
 
-def shown(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return of trainings the end alone, of loops the extremes over all of them."""
-    trained = table["result"].isin(["modular_addition", "digit_neurons"])
-    last = table["at"] == table.groupby(["result", "setting"])["at"].transform("max")
-    courses = table["quantity"].isin(["log_error", "log_error_rounded", "gap"])
-    return table[(~trained | last) & ~courses].reset_index(drop=True)
-
-
-TABLES = {
-    "exact_results": (("exact_results",), shown),
-    "out_of_reach": (("out_of_reach",), lambda table: table.copy()),
-}
 # By default once its full run has been made.
 KIND = StudyKind(
     "exact_results",

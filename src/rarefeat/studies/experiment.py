@@ -213,10 +213,8 @@ class Experiment:
     def changes(self, table: "pd.DataFrame") -> "pd.DataFrame":
         """Return the rows of all other arms, `changed` columns minus the base's at the seed."""
         table, changed = self.derive(table), list(self.changed)
-        others = table[~is_arm(table, self.base)]
-        base = select(table, self.base).set_index(keys := [*self.axes, "seed"])[changed]
-        at_seed = base.loc[others.set_index(keys).index].to_numpy()
-        return self.after(others.assign(**(others[changed] - at_seed)))
+        others, base = table[~is_arm(table, self.base)], select(table, self.base)
+        return self.after(others.assign(**minus(others, base, [*self.axes, "seed"], changed)))
 
     def summary(self, table: "pd.DataFrame") -> "pd.DataFrame":
         """Return mean, interval and number of seeds of the base, and of all changes from it."""
@@ -337,6 +335,12 @@ def is_arm(rows: "pd.DataFrame", where: Mapping[str, Any]) -> "pd.Series":
 def select(rows: "pd.DataFrame", where: Mapping[str, Any]) -> "pd.DataFrame":
     """Return the rows with these values."""
     return rows[is_arm(rows, where)]
+
+
+def minus(rows: "pd.DataFrame", base: "pd.DataFrame", keys: list[str], columns: Any) -> Any:
+    """Return a column or columns of rows, minus those of the base's row with the same keys."""
+    of_base = base.set_index(keys)[columns].loc[rows.set_index(keys).index]
+    return rows[columns] - of_base.to_numpy()
 
 
 def means_by(

@@ -4,8 +4,6 @@ Each theorem is a file of `theorems/`; keys of the config are in `theorems/probl
 has a cell for each point of each theorem.
 """
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from rarefeat.studies.theorems import problems
@@ -23,9 +21,6 @@ from rarefeat.workflow.study_kind import (
     StudyOutputs,
     collected_table,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 THEOREMS, POINTS, TABLE = "studies.theorems", "theorem_points", "theorem_numbers"
 QUESTION = "Do the theorems hold whose measurement takes a minute?"
@@ -86,14 +81,6 @@ def build_outputs(section: SmallTheorems) -> StudyOutputs:
     return StudyOutputs({TABLE: table}, figures, {"small_theorems": page})
 
 
-def summarise(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return mean, interval and stated value of each quantity at every point."""
-    from rarefeat.studies.theorems.results import means
-
-    return means(table, ["result", "point", "at", "quantity"])
-
-
-TABLES = {"theorem_means": ((TABLE,), summarise)}
 KIND = StudyKind(
     "small_theorems",
     "Small theorems",

@@ -8,11 +8,12 @@ from conftest import seeded
 
 from rarefeat.images.augmentation import make_augment
 from rarefeat.images.network import calibrate, make_encoder
-from rarefeat.studies.augmentation import OF_IMAGES, image_views, photograph_views
+from rarefeat.studies.augmentation import OF_IMAGES
 from rarefeat.studies.augmentation.representations import PLAIN, firing_rates, invariance, measure
 from rarefeat.workflow.config.images import Augmentation, Network
 from rarefeat.workflow.files.schema import validate_sorted
 from rarefeat.workflow.project import load
+from tables_augmentation import image_views, photograph_views
 
 NETWORK = Network(block="basic", depths=[1, 1], width=4, stem="cifar", head=4)
 

@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 from rarefeat.errors import RarefeatError
 from rarefeat.studies.fine_labels import digits, label_schemes, tables
-from rarefeat.studies.fine_labels.doc_tables import granularity, nearest_paper_row
 from rarefeat.studies.fine_labels.granularity import (
     Digits,
     LabelScheme,
     Perceptrons,
     SGDSettings,
 )
+from rarefeat.studies.fine_labels.tables import nearest_paper_row, published_sweep
 from rarefeat.training.perceptrons import forward
 
 STUDY = "fine labels tests"
@@ -238,7 +238,7 @@ def test_published_rows_have_directions_in_the_order_of_kinds():
     columns = ["labels", "classes", "epoch", "paired_difference", "paired_ci_low", "paired_ci_high"]
     rows = pd.DataFrame(SUMMARY, columns=columns).assign(superclass="superclass")
     both = [rows.assign(readout=readout) for readout in ("finetuned", "probe")]
-    found = granularity(pd.concat(both, ignore_index=True))
+    found = published_sweep(pd.concat(both, ignore_index=True))
     last = found[(found["readout"] == "finetuned") & (found["epoch"] == 15)].set_index("labels")
     assert list(last["direction"].items()) == [
         ("coarse", "not compared"),

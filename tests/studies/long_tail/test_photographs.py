@@ -9,10 +9,23 @@ import pandas as pd
 import pytest
 from whole_project import ROOT
 
-from rarefeat.statistics import minimum_detectable_mean
+import staged_protocol as protocol
 from rarefeat.studies.long_tail import GROUPS, PROBES
-from rarefeat.studies.long_tail import staged_protocol as protocol
-from rarefeat.studies.long_tail.doc_tables import (
+from rarefeat.workflow.config.images import ImageArm
+from rarefeat.workflow.config.study import merge_configs
+from rarefeat.workflow.config.yaml_reader import read_yaml
+from rarefeat.workflow.project import load, parse
+from staged_protocol import (
+    BETWEEN,
+    CONFIRM,
+    MILDER,
+    REGIMES,
+    SCREEN,
+    WIDTHS,
+    NextRun,
+    minimum_detectable_mean,
+)
+from tables_long_tail import (
     by_class,
     by_width,
     controlled,
@@ -21,19 +34,6 @@ from rarefeat.studies.long_tail.doc_tables import (
     imbalance,
     screened,
 )
-from rarefeat.studies.long_tail.staged_protocol import (
-    BETWEEN,
-    CONFIRM,
-    MILDER,
-    REGIMES,
-    SCREEN,
-    WIDTHS,
-    NextRun,
-)
-from rarefeat.workflow.config.images import ImageArm
-from rarefeat.workflow.config.study import merge_configs
-from rarefeat.workflow.config.yaml_reader import read_yaml
-from rarefeat.workflow.project import load, parse
 
 RECIPE = ROOT / "config/cifar10_two_cores.yaml"
 PROJECT = load(ROOT / "config/config.yaml", RECIPE)
@@ -284,8 +284,7 @@ def test_by_width_interval_covers_the_crossing():
 
 
 def test_command_asks_for_first_candidate_without_results(tmp_path):
-    module = "rarefeat.studies.long_tail.staged_protocol"
-    command = [sys.executable, "-m", module, str(tmp_path / "results")]
+    command = [sys.executable, "docs/build/staged_protocol.py", str(tmp_path / "results")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-2:] == ["--", REGIMES[0]]
     assert f"results={tmp_path}/results" in done.stdout

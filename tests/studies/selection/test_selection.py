@@ -9,6 +9,7 @@ import torch
 from conftest import of_size, verdicts_of
 from pydantic import ValidationError
 
+import tables_selection
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.verdict import (
     CHECK_PASSED,
@@ -18,7 +19,7 @@ from rarefeat.claims.verdict import (
 )
 from rarefeat.images.nt_xent import nt_xent
 from rarefeat.stages import critical_frequency
-from rarefeat.studies.selection import MEASURE, claims, digits, doc_tables
+from rarefeat.studies.selection import MEASURE, changes, claims, digits
 from rarefeat.studies.selection.config import SCORES, Intervention, InterventionSweep
 from rarefeat.studies.selection.critical_frequency import COORDINATES, ridge
 from rarefeat.studies.selection.measure import measure_selection
@@ -352,20 +353,20 @@ def planted_errors(error: float, beyond: int) -> pd.DataFrame:
     """Return thirty regimes of an error, some without a critical frequency among the eps_min."""
     rng = np.random.default_rng(3)
     steps = rng.uniform(0.3, 0.8, 30)
-    columns = {name: rng.permutation(30) + 1.0 for name in doc_tables.PARAMETERS}
+    columns = {name: rng.permutation(30) + 1.0 for name in tables_selection.PARAMETERS}
     columns |= {"study": "law_test", "place": ["above"] * beyond + ["among"] * (30 - beyond)}
     columns |= {"step": steps, "predicted": steps + error}
     return pd.DataFrame(columns | {"auc": 0.97, "probability": 0.5, "learned": 0.4})
 
 
 def test_law_errors_by_parameter():
-    found = doc_tables.law_errors(planted_errors(-0.1, 2)).set_index(["parameter", "third"])
+    found = tables_selection.law_errors(planted_errors(-0.1, 2)).set_index(["parameter", "third"])
     everywhere = found.loc[("all", "")]
     assert (everywhere["regimes"], everywhere["no_step"]) == (30, 2)
     values = everywhere[["error", "bias", "auc", "calibration"]].to_list()
     assert values == pytest.approx([0.1, -0.1, 0.97, 0.1])
     assert found.loc["share"]["regimes"].to_list() == [10, 10, 10]
-    assert set(found.index.get_level_values("parameter")) == {"all", *doc_tables.PARAMETERS}
+    assert set(found.index.get_level_values("parameter")) == {"all", *tables_selection.PARAMETERS}
 
 
 def test_law_beside_baselines_of_few_and_many_regimes():
@@ -374,7 +375,7 @@ def test_law_beside_baselines_of_few_and_many_regimes():
     table["step"] = 0.3 + 0.01 * table["d"]
     table["predicted"] = table["step"] - 0.1
     fit = table.sample(8, random_state=0).assign(study="law_fit")
-    rows = doc_tables.law_baselines(pd.concat([fit, table])).groupby("baseline")
+    rows = tables_selection.law_baselines(pd.concat([fit, table])).groupby("baseline")
     for name, (few, all_others) in ((name, group.to_dict("records")) for name, group in rows):
         assert (few["regimes"], all_others["regimes"], all_others["n"]) == (8, 29, 30)
         if name != "constant":
@@ -385,7 +386,7 @@ def test_law_beside_baselines_of_few_and_many_regimes():
 def test_law_constants():
     columns = {"study": ["law_fit", "law_fit", "law_test"], "centre": np.log(0.5), "n": [8, 8, 16]}
     table = pd.DataFrame(columns | {"steepness": 7.0})
-    assert doc_tables.law_constants(table).to_dict("records") == [
+    assert tables_selection.law_constants(table).to_dict("records") == [
         {"kappa": pytest.approx(0.5), "gamma": 7.0, "regimes": 2, "replicas": 16}
     ]
 
@@ -409,7 +410,7 @@ def test_scores_over_regimes_with_neurons_to_find():
                 for seed in range(8)
             ]
     table = pd.DataFrame(rows)
-    said = doc_tables.scores_over_regimes(table, table.assign(auc=table["auc"] - 0.4))
+    said = tables_selection.scores_over_regimes(table, table.assign(auc=table["auc"] - 0.4))
     assert said[["score", "share", "regimes"]].to_numpy().tolist() == [["norm", 0.2, 4]]
     assert said[["median", "min", "max"]].to_numpy() == pytest.approx(np.array([[0.6, 0.3, 0.9]]))
 
@@ -423,12 +424,12 @@ def test_changes_are_paired_by_seed():
             values |= {"largest_norm": size, "diverged": size > 4}
             rows += number_rows("share=0.2", 0.7, seed, arm, values)
     table = pd.DataFrame(rows)
-    found = doc_tables.changes(table).set_index(["arm", "quantity"])
+    found = changes.changes(table).set_index(["arm", "quantity"])
     gain = found.loc[(first, "gain"), ["mean", "ci_low", "ci_high"]]
     assert gain.to_list() == pytest.approx([0.3, 0.3, 0.3])
     assert found.loc[(half, "largest_norm"), "mean"] == pytest.approx(3.0)
     assert found.loc[half]["diverged"].to_list() == [6, 6, 6]
-    assert set(doc_tables.masks(table)["arm"]) == {first}
+    assert set(changes.masks(table)["arm"]) == {first}
 
 
 def test_validated_ranges_are_those_of_law_test():

@@ -85,11 +85,6 @@ def test_costs_are_operations_over_speed():
 
 SHOWN = {
     "low_rank_attention": [("signal=3", rank, "loss") for rank in (3, 4)],
-    "modular_addition": [
-        ("table=k2", step, name)
-        for step in (1, 10, 100)
-        for name in ("margin_ratio", "one_frequency", "phase")
-    ],
     "digit_neurons": [
         ("sigma=0.1", step, name) for step in (0, 9) for name in ("silhouette", "median_cosine")
     ],

@@ -19,13 +19,13 @@ from rarefeat.studies.theory import claims
 from rarefeat.studies.theory.pruning_claims import (
     ORACLES,
     algorithm_1,
-    compare_masks,
     one_step,
     until_T5,
 )
 from rarefeat.studies.theory.table_reader import ClaimTableReader, bends
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.project import load
+from tables_theory import learned_by_mask
 
 PROJECT = load()
 THEORY = PROJECT.sections["theory"]
@@ -244,7 +244,7 @@ def test_masks_are_compared_by_the_runs_that_learn(minority, learned, adjusted):
             for metric, value in values.items()
             for seed in SEEDS
         ]
-    found = compare_masks(pd.DataFrame(rows)).set_index("arm")
+    found = learned_by_mask(pd.DataFrame(rows)).set_index("arm")
     assert found["learned"].to_dict() == {"dense": 0, "pruned_neuron": learned, "random_neuron": 0}
     assert found.loc["pruned_neuron", "adjusted_p"] == pytest.approx(adjusted, rel=0.05)
     assert found.loc["pruned_neuron", ["more", "fewer", "cosine"]].tolist() == [

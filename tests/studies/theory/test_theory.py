@@ -13,12 +13,10 @@ from conftest import tiny_data, tiny_training, train_study, verdicts_of, write_e
 from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import measured_table
 from rarefeat.claims.verdict import NOT_TESTABLE, SUPPORTED, sensitivity_rows, verdicts
-from rarefeat.model.recorded_steps import log_spaced
 from rarefeat.model.simulators import make_simulator
 from rarefeat.stages.tables import METRICS
 from rarefeat.studies.theory import ONE_STEP, claims, figures, of_encoders
-from rarefeat.studies.theory.history import half_and_double, read_overlap, smallest_of_minority
-from rarefeat.studies.theory.one_step import one_step, read_one_step
+from rarefeat.studies.theory.encoders import half_and_double, one_step, read_one_step
 from rarefeat.studies.theory.pruning_claims import end_of_pruning
 from rarefeat.studies.theory.table_reader import ClaimTableReader
 from rarefeat.workflow.config.study import Grid, merge_configs
@@ -33,7 +31,7 @@ THEORY = PROJECT.sections["theory"]
 
 def encoders_of(name, study, results):
     """Return the inputs of a function that reads the encoders of one study."""
-    (table,) = of_encoders("", "history:read_overlap", {name: study}).values()
+    (table,) = of_encoders("", "one_step", {name: study}).values()
     return JobInputs(table.job({}), results)
 
 
@@ -94,45 +92,7 @@ def test_read_one_step_without_a_minority_neuron(tmp_path):
     assert len(table) == 4
 
 
-# Overlap and onsets
-
-
-def test_smallest_of_minority_of_planted_norms():
-    """Plant norms 1 ... 4; the second and third smallest align with the last of three features."""
-    history = torch.zeros(2, 4, 5)
-    history[..., 3] = torch.tensor([4.0, 2.0, 1.0, 3.0])
-    history[..., 2] = torch.tensor([0.0, 2.0, 0.0, -1.5])
-    history[1, :, 2] = 0
-    assert smallest_of_minority(history, 3, 1)[0].tolist() == pytest.approx(
-        [0, 1 / 2, 2 / 3, 1 / 2]
-    )
-    assert (smallest_of_minority(history, 3, 1)[1] == 0).all()
-
-
-def test_read_overlap_averages_replicas_of_all_blocks(tmp_path):
-    """Plant three replicas in two blocks.
-
-    In the last one the smallest neuron is the minority's, in the others another one is.
-    """
-    study = THEORY.studies["stages"]
-    training = study.training.model_copy(update={"T": 5, "m": 2})
-    grid = {"one": Grid(eps_min=[0.5], sigma=[0.05], arms=["dense"])}
-    study = study.model_copy(
-        update={"seeds": 3, "seeds_per_block": 2, "grid": grid, "training": training}
-    )
-    (cell,) = study.cells()
-    d, steps = study.data.d, log_spaced(5)
-    planted = torch.zeros(3, len(steps), 2, d + 2)
-    planted[:, :, 0, d] = planted[:, :, 0, 0] = 1.0
-    planted[:, :, 1, d] = planted[:, :, 1, d - 1] = torch.tensor([2.0, 2.0, 0.5])[:, None]
-    for (block, seeds), rows in zip(study.blocks().items(), planted.split(2), strict=True):
-        assert len(seeds) == len(rows)
-        write_encoders(tmp_path, "stages", study, cell, block, {"dense/history": rows})
-    table = read_overlap(encoders_of("stages", study, tmp_path), study)
-    assert len(table) == 2 * len(steps)
-    assert set(table["n"]) == {3}
-    assert table[table["alpha"] == 0.5]["overlap"].tolist() == pytest.approx([1 / 3] * len(steps))
-    assert table[table["alpha"] == 1.0]["overlap"].tolist() == pytest.approx([1 / 2] * len(steps))
+# Onsets
 
 
 @pytest.mark.parametrize(("end", "verdict"), [(0.95, ("equal",)), (0.2, ("lasting",))])
@@ -187,9 +147,7 @@ def small(tmp_path_factory):
         "size": "quick",
     }
     raw = yaml.safe_load(Path("config/config.yaml").read_text())
-    project = parse(
-        merge_configs(raw, sizes | {"theory": theory | {"maps": {"overlap": ["stages"]}}})
-    )
+    project = parse(merge_configs(raw, sizes | {"theory": theory}))
     results = tmp_path_factory.mktemp("results")
     courses = {
         name: train_study(results, name, study)
@@ -229,7 +187,7 @@ def confirmation_grid():
     )
 
 
-def test_every_claim_is_measured_and_every_map_drawn(small):
+def test_every_claim_is_measured_and_its_figure_drawn(small):
     project, tables = small
     measured = claims.measure(tables, project.sections["theory"])
     before = measured_table(measured, load_claims("theory"))
@@ -240,17 +198,7 @@ def test_every_claim_is_measured_and_every_map_drawn(small):
     assert "K = 16" in set(sensitivity_rows(before)["varied"])
     # The ideal encoder is no replica of the trained one.
     assert set(table.loc[table["claim_id"] == "11", "n"]) == {6}
-    for name, figure in project.outputs["theory"].figures.items():
-        draw = getattr(figures, figure.function or name)
-        draw({table: tables[table] for table in figure.tables}, **figure.sections)
-
-
-def test_onset_is_earlier_for_frequent_features():
-    """Check that onsets decrease with eps_min, and that the rarest feature never takes off."""
-    study = THEORY.studies["phase"]
-    onsets = [figures.onset(study, eps_min, 0.05) for eps_min in (0.01, 0.2, 0.5, 1.0)]
-    assert onsets[0] == math.inf
-    assert onsets[1] > onsets[2] > onsets[3] > 0
+    figures.half_and_double({"half_and_double": tables["half_and_double"]})
 
 
 # The config and the page

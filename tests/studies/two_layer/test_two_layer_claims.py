@@ -9,8 +9,9 @@ from rarefeat.claims.declarations import load_claims
 from rarefeat.claims.measurements import NOT_RUN, measured_table
 from rarefeat.studies.two_layer import claims, theory
 from rarefeat.studies.two_layer.config import TwoLayer
-from rarefeat.studies.two_layer.printed import MIXTURES, PRINTED
+from rarefeat.studies.two_layer.printed import PRINTED
 from rarefeat.workflow.project import load
+from tables_two_layer import MIXTURES
 
 KNOWN = load_claims("two_layer")
 SECTION: TwoLayer = load().sections["two_layer"]

@@ -9,9 +9,9 @@ from conftest import made_table, make_cells, quick
 from rarefeat.errors import RarefeatError
 from rarefeat.studies.two_layer import KIND, MEASURE, SEARCH
 from rarefeat.studies.two_layer.config import Setting, TwoLayer
-from rarefeat.studies.two_layer.printed import beside_printed
 from rarefeat.workflow.config.section import dump_config
 from rarefeat.workflow.project import Project, load
+from tables_two_layer import beside_printed
 
 
 def figure_names(project: Project) -> set[str]:
@@ -30,9 +30,9 @@ def test_every_setting_of_the_config_is_shown_somewhere():
 
 def test_what_needs_a_setting_goes_with_it():
     names = figure_names(quick())
-    assert {"accuracy_labels", "tickets", "lower_bounds_parity", "rare_patterns"} <= names
-    without = quick(two_layer={"settings": {"rare_0.2": None}})
-    assert names - figure_names(without) == {"rare_patterns"}
+    assert {"accuracy_labels", "tickets", "lower_bounds_parity"} <= names
+    without = quick(two_layer={"settings": {"parity": {"fixed_features": []}}})
+    assert names - figure_names(without) == {"lower_bounds_parity"}
 
 
 def test_a_setting_that_is_searched_cannot_be_left_out():

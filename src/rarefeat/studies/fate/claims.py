@@ -10,7 +10,12 @@ from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.studies.experiment import select
 from rarefeat.studies.fate import AXES, LateLearning, LearningStudy
 from rarefeat.studies.fate.growth import TOPS
-from rarefeat.studies.fate.learning_times import SETTING, fate_points
+from rarefeat.studies.fate.learning_times import (
+    SETTING,
+    doublings_later,
+    fate_points,
+    learned_by_seed,
+)
 
 DECIDED_BY = 1000
 """Step after which a replica counts for F-decided."""
@@ -87,11 +92,6 @@ def measure(tables: Tables, fate: LateLearning) -> Iterator[Measurement]:
         yield from passes_measurements(points["reuse"])
 
 
-def learned_by_seed(table: pd.DataFrame, step: float = np.inf) -> pd.Series:
-    """Return 1 for each seed that has learned the feature by a step, else 0."""
-    return (table.set_index("seed")["learned_at"] <= step).astype(float)
-
-
 def learned_more(
     claim: str, study: str, regime: Mapping[str, Any], cell: pd.DataFrame, other: pd.DataFrame,
     step: float = np.inf,
@@ -134,14 +134,6 @@ def removal_measurements(table: pd.DataFrame) -> Iterator[Measurement]:
             delay, count = doublings_later(top, random), diverged(top, random)
             yield measurement(f"F-top-{k}", "removal", regime, delay, diverged=count)
         yield learned_more("F-top-share", "removal", regime | {"over": "share"}, top, random)
-
-
-def doublings_later(table: pd.DataFrame, other: pd.DataFrame) -> pd.Series:
-    """Return log2 of the ratio of the steps of learning by seed; T for those that never learn."""
-    steps, others = (
-        cell.set_index("seed")["learned_at"].fillna(cell["T"].iloc[0]) for cell in (table, other)
-    )
-    return np.log2(steps / others)
 
 
 def predictor_measurements(table: pd.DataFrame, study: LearningStudy) -> Iterator[Measurement]:

@@ -121,15 +121,6 @@ def plant_ties(
     return torch.cat([pairs[..., :-1], rare[..., None]], -1)
 
 
-def remove_rare(
-    pairs: Int[Tensor, "n 2 L d"], indices: Int[Tensor, " k"]
-) -> Int[Tensor, "n 2 L d"]:
-    """Return pairs with the rare feature taken out of some of them."""
-    removed = pairs.clone()
-    removed[indices, ..., -1] = 0
-    return removed
-
-
 class Sample:
     """Training pairs of one seed, and the streams that the seed draws from."""
 

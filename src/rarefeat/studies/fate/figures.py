@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from rarefeat.figures.labels import n_of
-from rarefeat.figures.panels import panels, plot_effects, plot_lines, title_with_key
+from rarefeat.figures.panels import panels, plot_effects, plot_lines, title_with_key, titled
 from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
 
@@ -62,9 +62,11 @@ def fate_over_time(tables: Mapping[str, pd.DataFrame]) -> Figure:
     plot_effects(ax, rows, styles, list(places.values()))
     ax.set(xlim=(-0.04, 1.04), xlabel="runs that have learned it", ylabel="")
     ax.xaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Runs that have learned the rare feature, by pairs that are reused")
-    figure.supxlabel(f"exact 95 % intervals, {n_of(*rows['n'])}")
-    return figure
+    return titled(
+        figure,
+        "Runs that have learned the rare feature, by pairs that are reused",
+        f"exact 95 % intervals, {n_of(*rows['n'])}",
+    )
 
 
 def fate_conditions(tables: Mapping[str, pd.DataFrame]) -> Figure:
@@ -133,10 +135,8 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
     ax.set_xticks([DOSES[0], 0.5, 1, 2, 5], ["no push", "0.5", "1", "2", "5"])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(PercentFormatter(1))
-    figure.suptitle("Runs that learn the rare feature, by the push on a neuron")
     note = f"exact 95 % intervals, {n_of(*points['n'])}; equal pushes stand side by side"
-    figure.supxlabel(note)
-    return figure
+    return titled(figure, "Runs that learn the rare feature, by the push on a neuron", note)
 
 
 def add_shares(points: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rarefeat.studies.fate import Push
-from rarefeat.studies.fate.draws import CellSettings, Sample
+from rarefeat.studies.fate.draws import Sample
 from rarefeat.training.loop import View
 from rarefeat.training.step import ForwardOutput, Kernel, StepConfig, TrainState
 
@@ -158,11 +158,6 @@ def measure_growth(
         own_growth=growths.mean(0) / norm.square(),
         pairs=pairs / (n_passes * n_batches),
     )
-
-
-def draw_push(settings: CellSettings, rng: torch.Generator) -> Float[Tensor, "m d"]:
-    """Draw the numbers of a push; each kind uses those that it needs."""
-    return torch.randn(settings.training.m, settings.data.d, generator=rng)
 
 
 def added_growth(

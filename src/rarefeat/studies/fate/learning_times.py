@@ -21,8 +21,6 @@ from rarefeat.studies.fate.growth import gate
 Tables = Mapping[str, pd.DataFrame]
 SETTING = ["sigma", "share", "lambda", "eps_min"]
 """Axes of a point but for its training pairs."""
-
-
 Numbers = np.ndarray | float
 
 
@@ -151,3 +149,16 @@ def critical_sample(variance: Numbers, limit: Numbers, largest: Numbers) -> Numb
     """
     with np.errstate(divide="ignore"):
         return variance * np.divide(largest, limit) ** 2
+
+
+def learned_by_seed(table: pd.DataFrame, step: float = np.inf) -> pd.Series:
+    """Return 1 for each seed that has learned the feature by a step, else 0."""
+    return (table.set_index("seed")["learned_at"] <= step).astype(float)
+
+
+def doublings_later(table: pd.DataFrame, other: pd.DataFrame) -> pd.Series:
+    """Return log2 of the ratio of the steps of learning by seed; T for those that never learn."""
+    steps, others = (
+        cell.set_index("seed")["learned_at"].fillna(cell["T"].iloc[0]) for cell in (table, other)
+    )
+    return np.log2(steps / others)

@@ -29,12 +29,10 @@ from rarefeat.studies.fate.draws import (
     Sample,
     draw_latent_pairs,
     holds_rare,
-    remove_rare,
 )
 from rarefeat.studies.fate.growth import (
     NeuronGrowth,
     compare_growth,
-    draw_push,
     gate,
     measure_growth,
     pushed,
@@ -101,7 +99,8 @@ class Replica:
             growth = measure_growth(other, kernel, state, course.passes)
             self.looked["kick_other"] = growth.kick_size()
         if sample.settings.removal:
-            sample.pairs = remove_rare(sample.pairs, pairs_to_remove(sample, self.growth))
+            sample.pairs = sample.pairs.clone()
+            sample.pairs[pairs_to_remove(sample, self.growth), ..., -1] = 0
 
     def look_again(self, kernel: Kernel, state: TrainState, passes: int) -> None:
         """Measure how the growth terms have changed."""
@@ -159,7 +158,11 @@ class Trainings:
         sampler, scale = self.simulator.sample_tokens, self.settings.logit_scale
         self.kernel = make_kernel(training.kernel, self.simulator, sampler, scale)
         regimes = [replica.regime for replica in replicas]
-        numbers = [draw_push(self.settings, sample.stream("push")) for sample in self.samples]
+        # Each kind of push uses those of the numbers that it needs.
+        numbers = [
+            torch.randn(training.m, data.d, generator=sample.stream("push"))
+            for sample in self.samples
+        ]
         self.numbers = torch.stack(numbers)[self.index]
         self.gates = torch.tensor([gate(data.d, regime["share"]) for regime in regimes])[:, None]
         decays = torch.tensor([regime["lambda"] for regime in regimes]).double()

@@ -10,7 +10,7 @@ from rarefeat.claims.estimate import exponent
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.studies.fine_labels import DIRECT, RIDGE, SCALAR, FineLabels, theory
 from rarefeat.studies.fine_labels.config import COARSE, Labels, fine
-from rarefeat.studies.fine_labels.doc_tables import KINDS
+from rarefeat.studies.fine_labels.tables import KINDS
 
 DIRECT_CLAIMS = {
     "F1-noise": "on_noise",

@@ -14,11 +14,12 @@ from rarefeat.figures.panels import (
     panels,
     plot_groups,
     plot_lines,
+    titled,
 )
 from rarefeat.figures.style import NARROW, STYLES, SeriesStyle
 from rarefeat.stages.tables import PAIRED
-from rarefeat.studies.fine_labels import FineLabels, doc_tables
-from rarefeat.studies.fine_labels.tables import BASELINE
+from rarefeat.studies.fine_labels import FineLabels
+from rarefeat.studies.fine_labels.tables import BASELINE, KINDS, published_errors, published_sweep
 
 Tables = Mapping[str, pd.DataFrame]
 LABEL_STYLES = {
@@ -38,7 +39,7 @@ DIRECTIONS = {
 def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     """Draw errors on hard samples against k, with coarse and with fine labels."""
     (table,) = tables.values()
-    rows = table if set(table["labels"]) <= {"coarse", "fine"} else doc_tables.errors(table)
+    rows = table if set(table["labels"]) <= {"coarse", "fine"} else published_errors(table)
     rows = rows[(rows["s_dag"] == fine_labels.hierarchy.s_dag) & (rows["metric"] == "hard_error")]
     rows = rows.assign(series=rows["labels"] + " labels")
     figure, ((ax,),) = panels(height=2.4, width=NARROW)
@@ -53,9 +54,11 @@ def errors(tables: Tables, fine_labels: FineLabels) -> Figure:
     ax.yaxis.set_major_formatter(PercentFormatter(1))
     last = rows[rows["k"] == rows["k"].max()].set_index("series")["mean"]
     label_ends(ax, {name: (last[name], look.colour) for name, look in LABEL_STYLES.items()})
-    figure.suptitle("Error on hard samples of networks trained with coarse and with fine labels")
-    figure.supxlabel(f"{INTERVALS}, {n_of(*rows['n'])}")
-    return figure
+    return titled(
+        figure,
+        "Error on hard samples of networks trained with coarse and with fine labels",
+        f"{INTERVALS}, {n_of(*rows['n'])}",
+    )
 
 
 def granularity(tables: Tables) -> Figure:
@@ -64,14 +67,14 @@ def granularity(tables: Tables) -> Figure:
     Rows are grouped by whether the sign of the change is the printed one's.
     """
     (table,) = tables.values()
-    table = table if "printed" in table else doc_tables.granularity(table)
+    table = table if "printed" in table else published_sweep(table)
     task = table["superclass"].iloc[0]
     rows = table[(table["readout"] == "finetuned") & (table["epoch"] == table["epoch"].max())]
     rows = rows[rows["superclass"] == task].sort_values("paired_difference", ascending=False)
     classes = rows.loc[rows["labels"] == BASELINE, "classes"].item()
     rows = rows[rows["labels"] != BASELINE]
-    question, by_hand = TASKS.get(task, (task, doc_tables.KINDS["manual"]))
-    kinds = doc_tables.KINDS | {"manual": by_hand}
+    question, by_hand = TASKS.get(task, (task, KINDS["manual"]))
+    kinds = KINDS | {"manual": by_hand}
     parts = rows["labels"].str.partition("-")
     rows = rows.assign(
         place=(parts[2] + " " + parts[0].map(kinds)).str.strip(),
@@ -97,8 +100,10 @@ def granularity(tables: Tables) -> Figure:
         ax.text(row.mean, 0.1, row.series, color=colour, ha="center", va="center")
     draw_zero_line(ax, vertical=True)
     ax.set_xlabel("change of error (points)")
-    figure.suptitle("Change of error by the labels of pretraining,\n"
-                    f"against pretraining on the {classes:g} superclasses")  # fmt: skip
+    against = f"against pretraining on the {classes:g} superclasses"
     note = f"task: {question}; the paper: photographs of iNaturalist"
-    figure.supxlabel(f"{note}\n{INTERVALS}, {n_of(*rows['n'])}")
-    return figure
+    return titled(
+        figure,
+        f"Change of error by the labels of pretraining,\n{against}",
+        f"{note}\n{INTERVALS}, {n_of(*rows['n'])}",
+    )

@@ -1,7 +1,7 @@
 """Does pruning improve what networks learn from long-tailed images, as Table 2 of the paper says?
 
-images/ trains and probes each arm; aggregate.py makes tables of it. staged_protocol.py runs the
-photographs in stages, by rules written beforehand, and doc_tables.py publishes what they gave.
+images/ trains and probes each arm; aggregate.py makes tables of it. docs/build/staged_protocol.py
+runs the photographs in stages, by rules written beforehand.
 """
 
 from functools import partial

@@ -50,9 +50,6 @@ QUANTITIES = {
     " without a mask",
     "T1": "step that ended stage 1; null for none",
     "cosine_at_T1": "largest |cos| to the rare feature at T1",
-    "second_cosine_at_T1": "second largest",
-    "strength_at_T1": "sum over neurons of <w_i, M_j>^2 for the rare feature, over that for all, at"
-    " T1",
     "balanced_mse": "test MSE of a linear head on data in which all features are equally frequent",
 }
 maybe = partial(column, missing=True)
@@ -186,9 +183,6 @@ CAPTIONS = {
     " with a cosine of at least 0.5 to the rare feature, by intervention and bias scale, with 95 %"
     " intervals; arrows where it lies beyond all eps_min. Interventions to the left of the dotted"
     " line of dense lower it.",
-    "selection_law": "Predictions of the critical-frequency model: predicted against measured"
-    " critical frequency in drawn regimes, and the fraction of replicas that learned against the"
-    " predicted probability. Look for points that leave the diagonal.",
     "selection_digits": "Long-tailed digits: change of the accuracy on rare and on frequent digits"
     " by a mask of each rule, minus dense at the same seed, with 95 % intervals; as a number where"
     " a rule ruins the training. Compare each rule with the random mask.",
@@ -227,7 +221,6 @@ def build_outputs(section: Selection) -> StudyOutputs:
     tables_of = {
         "selection_interventions": tables_with_role(section, "interventions"),
         "selection_steps": helped,
-        "selection_law": law_tables(section),
         "selection_digits": (DIGITS,),
     }
     sections = {"selection": section}

@@ -7,13 +7,13 @@ import pandas as pd
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.studies.selection import critical_frequency
+from rarefeat.studies.selection.changes import MIN_REPLICAS, POINT, changes_from_dense
 from rarefeat.studies.selection.config import DIGITS, Selection
 from rarefeat.studies.selection.critical_frequency import (
     AMONG,
     estimate_critical_frequency,
     learned_matrix,
 )
-from rarefeat.studies.selection.doc_tables import MIN_REPLICAS, POINT, changes_from_dense
 
 NO_NEURON = "fewer than five replicas have a neuron pure in the rare feature"
 BEYOND = "the critical frequency of one of both lies beyond all eps_min"
@@ -167,7 +167,6 @@ def help_measurements(study: str, table: pd.DataFrame) -> Iterator[Measurement]:
 def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[Measurement]:
     """Measure errors of the critical-frequency model in the regimes of test and fit."""
     fitted = table[table["study"] != TEST]
-    baseline = critical_frequency.BASELINES
     for name, group in table.groupby("study"):
         error = np.abs(group["predicted"] - group["step"]).to_numpy()
         step = group["step"].to_numpy()
@@ -178,8 +177,8 @@ def model_measurements(table: pd.DataFrame, outcomes: pd.DataFrame) -> Iterator[
         replicas = outcomes[outcomes["study"] == name]
         values_of = {
             "L-error": error,
-            "L-error-constant": error - np.abs(baseline["constant"](fitted, group) - step),
-            "L-ridge": error - np.abs(baseline["ridge"](fitted, group) - step),
+            "L-error-constant": error - np.abs(critical_frequency.constant(fitted, group) - step),
+            "L-ridge": error - np.abs(critical_frequency.ridge(fitted, group) - step),
             "L-residual": critical_frequency.explained(group),
             "L-auc-within": critical_frequency.auc_within(replicas),
             "L-slope": critical_frequency.calibration_slope(replicas),

@@ -275,10 +275,4 @@ class Selection(Section):
 
 def inherit(raw: Any, shared: dict) -> Any:
     """Return the raw section, with the top-level keys that its sweeps inherit."""
-    if not isinstance(raw, dict):
-        return raw
-    # The general function expects the studies of a section under the key `studies`.
-    section = {key: value for key, value in raw.items() if key != "sweeps"}
-    section["studies"] = raw.get("sweeps")
-    section = share_defaults(section, shared, InterventionSweep, SHARED_TRAINING_KEYS)
-    return {"sweeps" if key == "studies" else key: value for key, value in section.items()}
+    return share_defaults(raw, shared, InterventionSweep, SHARED_TRAINING_KEYS, under="sweeps")

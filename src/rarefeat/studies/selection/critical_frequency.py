@@ -151,25 +151,9 @@ def ridge(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
     return np.clip(mean + coordinates(test, fit) @ slopes, 0.0, 1.0)
 
 
-def gaussian_process(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
-    """Predict critical frequencies by a Gaussian process of the largest marginal likelihood."""
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-
-    fit = fit[fit["step"].notna()]
-    kernel = ConstantKernel() * RBF(3.0) + WhiteKernel()
-    model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
-    model.fit(coordinates(fit, fit), fit["step"])
-    return np.clip(model.predict(coordinates(test, fit)), 0.0, 1.0)
-
-
 def constant(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
     """Predict the mean critical frequency of the fitted regimes everywhere."""
     return np.full(len(test), fit["step"].mean())
-
-
-BASELINES = {"constant": constant, "ridge": ridge, "Gaussian process": gaussian_process}
-"""Predictions from regimes alone, without the model."""
 
 
 def replicas(outcomes: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -2,26 +2,23 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rarefeat.figures.labels import INTERVALS, PARAMETER_WORDS, arm_name, n_of, seeds_of
-from rarefeat.figures.panels import add_legend, draw_zero_line, panels, plot_points, title_with_key
+from rarefeat.figures.labels import INTERVALS, arm_name, n_of, seeds_of
+from rarefeat.figures.panels import draw_zero_line, panels, plot_points, title_with_key, titled
 from rarefeat.figures.style import (
     FREQUENT,
-    GREY,
     MASKED,
     NARROW,
     RARE,
-    STYLES,
     SeriesStyle,
     sequential_styles,
 )
 from rarefeat.model.arms import display_name
+from rarefeat.studies.selection.changes import digits_changes, masks, share_of
 from rarefeat.studies.selection.config import Selection
 from rarefeat.studies.selection.critical_frequency import AMONG, BELOW
-from rarefeat.studies.selection.doc_tables import digits_changes, masks, share_of
 
 Tables = Mapping[str, pd.DataFrame]
 RANDOM = arm_name("random")
@@ -36,12 +33,6 @@ HELP_NAMES = {
     "oracle_all-onset=92": "oracle's mask",
     "effective_rate-onset=92": "mask by rate",
     "norm-onset=92": "mask by norm",
-}
-MEASURED_LABEL = r"measured critical $\varepsilon_{\min}$"
-PREDICTED_LABEL = r"predicted critical $\varepsilon_{\min}$"
-THIRDS = {
-    "lower third": STYLES[4].replace(marker="<"),
-    "upper third": STYLES[0].replace(marker=">"),
 }
 
 
@@ -87,10 +78,9 @@ def selection_interventions(tables: Tables) -> Figure:
         )  # fmt: skip
     head, look = "runs that\ndiverge", {"color": RARE, "va": "bottom"}
     ax.text(1.03, -0.7, head, transform=ax.get_yaxis_transform(), **look)
-    figure.suptitle("Change of the largest cosine, rare minus frequent features, by mask")
+    title = "Change of the largest cosine, rare minus frequent features, by mask"
     note = "against no mask at the same seed; open: some runs diverge"
-    figure.supxlabel(f"{note};\n{INTERVALS}, {n_of(*rows['n'])}")
-    return figure
+    return titled(figure, title, f"{note};\n{INTERVALS}, {n_of(*rows['n'])}")
 
 
 def selection_steps(tables: Tables, selection: Selection) -> Figure:
@@ -117,59 +107,11 @@ def selection_steps(tables: Tables, selection: Selection) -> Figure:
         ax.axvline(x, color=colour, lw=0.7, ls=":", zorder=0.5)
         ax.text(x, -0.5, name, color=colour, ha="center", va="bottom")
     ax.set(xlim=(-0.03, 1.05), xlabel="relative frequency")
-    figure.suptitle("Frequency from which on half of the runs learn the rare feature")
-    figure.supxlabel(f"95 % intervals, {n_of(*table['n'])}; dotted: as trained")
-    return figure
-
-
-def selection_law(tables: Tables) -> Figure:
-    """Draw predicted against measured critical frequencies, where there are, and outcomes."""
-    law, outcomes = tables["selection_law"], tables["selection_fate"]
-    names = sorted(set(law["study"]))
-    styles = (SeriesStyle(GREY, "<", filled=False).without_line, STYLES[2].without_line)
-    of_study = dict(zip(names, styles[-len(names) :], strict=False))
-    figure, ((left, right),) = panels(1, 2, 3.0, width_ratios=[1.4, 1])
-    among = law[law["place"] == AMONG].rename(columns={"step": "mean"})
-    plot_points(
-        left, among, "value", "predicted", of_study, series_column="study", horizontal=True, dodge=0
+    return titled(
+        figure,
+        "Frequency from which on half of the runs learn the rare feature",
+        f"95 % intervals, {n_of(*table['n'])}; dotted: as trained",
     )
-    left.set(xlim=(0, 1.02), ylim=(0, 1.02), xlabel=MEASURED_LABEL, ylabel=PREDICTED_LABEL)
-    replicas = outcomes[outcomes["study"] == names[-1]]
-    bins = np.clip((replicas["probability"] * 10).astype(int), 0, 9)
-    replicas = replicas.assign(bin=(bins + 0.5) / 10)
-    by_regime = replicas.groupby(["bin", "point"])["learned"].mean().reset_index()
-    plot_points(right, by_regime, "bin", "learned", STYLES[2], bounds=(0, 1))
-    right.set(xlabel="predicted probability", ylabel="fraction that learned")
-    right.set(xlim=(0, 1), ylim=(-0.02, 1.02))
-    for ax in (left, right):
-        ax.plot([0, 1], [0, 1], color=GREY, lw=0.7)
-    entries = {f"regimes of the {display_name(name)}": look for name, look in of_study.items()}
-    add_legend(figure, entries, f"{INTERVALS}, {n_of(*law['n'])} a regime")
-    return figure
-
-
-def law_errors_by_third(table: pd.DataFrame) -> Figure:
-    """Draw the signed errors of the published `selection_law_errors` where thirds differ."""
-    rows = table.rename(columns={"bias": "mean", "bias_low": "ci_low", "bias_high": "ci_high"})
-    rows = rows.assign(series=rows["third"] + " third")[rows["third"].isin(["lower", "upper"])]
-    pairs = rows.groupby("parameter")
-    apart = pairs["ci_low"].transform("max") > pairs["ci_high"].transform("min")
-    shown = rows.assign(place=rows["parameter"].map(PARAMETER_WORDS))[apart]
-    order = list(dict.fromkeys(shown["place"]))
-    figure, ((ax,),) = panels(height=1.2 + 0.4 * len(order), width=NARROW)
-    plot_points(ax, shown, "estimate", "place", THIRDS, order=order, horizontal=True, dodge=0)
-    for row in shown.itertuples():
-        look, y = THIRDS[row.series], order.index(row.place) - 0.15
-        ax.text(row.mean, y, row.series, color=look.colour, ha="center", va="bottom")
-    draw_zero_line(ax, vertical=True)
-    ax.set(ylim=(len(order) - 0.5, -0.7), xlabel="predicted minus measured", ylabel="")
-    ax.locator_params(axis="x", nbins=5)
-    figure.suptitle("Error of the predicted critical frequency where a hyper-parameter\n"
-                    "is in its lower and in its upper third")  # fmt: skip
-    note = f"{INTERVALS}, {n_of(*rows['regimes']).replace('seed', 'new setting')} each"
-    others = f"{rows['parameter'].nunique() - len(order)} other hyper-parameters"
-    figure.supxlabel(f"{note};\nthe intervals of {others} overlap")
-    return figure
 
 
 def selection_digits(tables: Tables) -> Figure:

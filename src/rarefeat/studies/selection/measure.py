@@ -66,9 +66,7 @@ def quantities(
         "pruned_neurons": replicas.chosen.double().sum(-1),
         "pruned_overlap": minority_overlap(replicas.chosen, weights, dictionary, minority),
         "T1": torch.where(state.T1 >= 0, state.T1.double(), torch.nan),
-        "cosine_at_T1": replicas.at_T1[:, 0],
-        "second_cosine_at_T1": replicas.at_T1[:, 1],
-        "strength_at_T1": replicas.at_T1[:, 2],
+        "cosine_at_T1": replicas.cosine_at_T1,
     }
 
 

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from rarefeat.model import arms as rules
 from rarefeat.model.activation_moments import Moments
-from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.bias import BiasContext, follow
 from rarefeat.model.encoder import embed
 from rarefeat.model.neurons import absolute_cosines, feature_share
@@ -55,8 +54,8 @@ class ArmReplicas(NamedTuple):
     """Replicas of one arm at T."""
 
     state: TrainState
-    at_T1: Float[Tensor, "S 3"]
-    """Two largest cosines to the rare feature, and its strength, at T1; NaN until then."""
+    cosine_at_T1: Float[Tensor, " S"]
+    """Largest cosine to the rare feature at T1; NaN until then."""
     chosen: Bool[Tensor, "S m"]
     """Neurons that the rule chose last."""
     idle: Float[Tensor, "S m"]
@@ -153,7 +152,7 @@ class InterventionArm:
 
 
 class Ends:
-    """Recorder of the dense replicas at scored steps, of the metrics at T1, and of the end."""
+    """Recorder of the dense replicas at scored steps, of the cosine at T1, and of the end."""
 
     def __init__(
         self, source: PairSource, training: Training, arms: list[InterventionArm], scored: list[int]
@@ -161,7 +160,7 @@ class Ends:
         self.training, self.scored, self.states = training, scored, []
         self.dictionary = source.simulator.dictionary
         self.arms, self.replicas = {arm.label: arm for arm in arms}, {}
-        self.at_T1 = dict.fromkeys(self.arms, torch.full((len(source.weights), 3), torch.nan))
+        self.at_T1 = dict.fromkeys(self.arms, torch.full((len(source.weights),), torch.nan))
 
     def before(self, view: View, changes: dict[str, Change]) -> None:
         """Keep the dense replicas at scored steps, and every arm at T."""
@@ -179,15 +178,13 @@ class Ends:
                 )
 
     def after(self, labels: list[str], before: TrainState, state: TrainState) -> None:
-        """Keep the metrics of the rare feature where stage 1 ends with this step."""
+        """Keep the largest cosine to the rare feature where stage 1 ends with this step."""
         ending = (before.T1 < 0) & (state.T1 >= 0)
         if not ending.any():
             return
-        strength = matmul(state.weights, self.dictionary).square().sum(1)
-        cosines = absolute_cosines(state.weights, self.dictionary)[..., -1].topk(2, dim=-1).values
-        reached = torch.cat([cosines, strength[:, -1:] / strength.sum(-1, keepdim=True)], -1)
+        largest = absolute_cosines(state.weights, self.dictionary)[..., -1].amax(-1)
         for label in labels:
-            self.at_T1[label] = torch.where(ending[:, None], reached, self.at_T1[label])
+            self.at_T1[label] = torch.where(ending, largest, self.at_T1[label])
 
 
 def train(

@@ -21,7 +21,7 @@ from torch.nn import functional
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import panels, plot_points
+from rarefeat.figures.panels import panels, plot_points, titled
 from rarefeat.figures.style import GREY, NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE
@@ -156,6 +156,8 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     note = {"transform": ax.get_xaxis_transform(), "ha": "right", "va": "bottom"}
     ax.text(CLEAR, 1, "no substantial \nstructure ", **note)
     ax.set(xlim=(-0.02, 1.02), xlabel="silhouette", ylabel="s.d. of the\ninitial weights")
-    figure.suptitle("Silhouette of the clusters of neurons on digits")
-    figure.supxlabel(f"after {table['at'].max():g} steps; {INTERVALS}, {seeds_of(table)}")
-    return figure
+    return titled(
+        figure,
+        "Silhouette of the clusters of neurons on digits",
+        f"after {table['at'].max():g} steps; {INTERVALS}, {seeds_of(table)}",
+    )

@@ -83,13 +83,6 @@ def exact_loss(phi: Phi, probability: Joint) -> Float[Tensor, ""]:
     return torch.einsum("nqk,nq->k", phi, probability).square().sum() - positive
 
 
-def subspace_overlap(
-    first: Float[Tensor, "d r"], second: Float[Tensor, "d r"]
-) -> Float[Tensor, ""]:
-    """Return the mean squared cosine of the angles between two subspaces."""
-    return (first.mT @ second).square().sum() / first.shape[1]
-
-
 def linear_overlaps(
     rates: Float[Tensor, " r"], u: int, triples: Triples, stream: torch.Generator
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
@@ -108,7 +101,8 @@ def linear_overlaps(
     gain = x.mT @ (positive - negative) / len(x)
     centred = x - x.mean(0)
     spans = [torch.linalg.eigh(C)[1][:, -r:] for C in (gain + gain.mT, centred.mT @ centred)]
-    learned, raw = (subspace_overlap(span, M[:, :r]) for span in spans)
+    # The mean squared cosine of the angles between two subspaces.
+    learned, raw = ((span.mT @ M[:, :r]).square().sum() / r for span in spans)
     return learned, raw
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import panels, plot_lines
+from rarefeat.figures.panels import panels, plot_lines, titled
 from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import plot_stated
@@ -204,6 +204,8 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
         ax.text(x, y, name, transform=ax.transAxes, ha="center", va="center", **look)
     left.yaxis.set_major_formatter(lambda power, _: f"$10^{{{power:g}}}$")
     left.set_ylabel("squared error over that at the start")
-    figure.suptitle("The error of the looped transformer, and its bound")
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(table)}")
-    return figure
+    return titled(
+        figure,
+        "The error of the looped transformer, and its bound",
+        f"{INTERVALS}, {seeds_of(table)}",
+    )

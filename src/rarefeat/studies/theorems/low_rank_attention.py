@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import panels, plot_points
+from rarefeat.figures.panels import panels, plot_points, titled
 from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import plot_stated
@@ -190,6 +190,8 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
         ax.set_xticks(sorted({0, *signals, ranks[-1]}))
         ax.set_xticks(ranks, minor=True)
     axes[0, 0].set(ylabel="mean squared error", ylim=(0, None))
-    figure.suptitle("Mean squared error of linear attention by its rank")
-    figure.supxlabel(f"dots: simulated, {INTERVALS}, {seeds_of(table)};\ndashes: Theorem 5.4.2")
-    return figure
+    return titled(
+        figure,
+        "Mean squared error of linear attention by its rank",
+        f"dots: simulated, {INTERVALS}, {seeds_of(table)};\ndashes: Theorem 5.4.2",
+    )

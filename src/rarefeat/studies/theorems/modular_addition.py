@@ -5,28 +5,21 @@ Axes: k inputs, m neurons, p residues, n = p^k inputs of the table.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pandas as pd
 import torch
 from jaxtyping import Float, Int64
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 from torch import Tensor
 from torch.nn import functional
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.errors import RarefeatError
-from rarefeat.figures.labels import INTERVALS, STEP, seeds_of
-from rarefeat.figures.panels import finish_figure, panels, plot_lines
-from rarefeat.figures.style import NARROW, STYLES
 from rarefeat.model.randomness import generator
-from rarefeat.studies.theorems.plots import STATED
 from rarefeat.studies.theorems.problems import AdditionTable
 from rarefeat.studies.theorems.results import (
     Row,
     by_setting,
-    of_quantity,
     recorded_steps,
     result_schema,
     setting_rows,
@@ -175,26 +168,3 @@ def claims(table: pd.DataFrame) -> Iterator[Measurement]:
         }
         for claim, values in measured.items():
             yield measurement(claim, STUDY, {"setting": setting}, values, remark=SMALLER)
-
-
-def plot(tables: Mapping[str, pd.DataFrame], addition: dict[str, AdditionTable]) -> Figure:
-    """Plot the margin over training steps."""
-    (table,) = tables.values()
-    looks = dict(zip(dict.fromkeys(table["setting"]), STYLES[1:], strict=False))
-    figure, ((ax,),) = panels(height=2.8, width=NARROW)
-    rows = of_quantity(table, "margin_ratio")
-    plot_lines(
-        ax, rows[rows["at"] > 0], "at", "value", looks, series_column="setting", band=True,
-        mark_every=2,
-    )  # fmt: skip
-    ax.axhline(1, **(STATED.line | {"lw": 0.8}))
-    ax.set(xscale="log", xlabel=STEP, ylabel="normalised margin over the largest", ylim=(-0.3, 1.1))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    figure.suptitle("The margin in modular addition over training")
-    entries = {}
-    for setting, look in looks.items():
-        sizes = addition[setting.removeprefix("table=")]
-        entries[f"{sizes.k} numbers modulo {sizes.p}, {sizes.m} neurons"] = look
-    entries["Theorem 4.9"] = STATED
-    return finish_figure(figure, [ax], entries, f"{INTERVALS}, {seeds_of(table)}", columns=1)

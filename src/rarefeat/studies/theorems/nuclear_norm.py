@@ -16,7 +16,7 @@ from torch.nn import functional
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.errors import RarefeatError
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import panels, plot_points
+from rarefeat.figures.panels import panels, plot_points, titled
 from rarefeat.figures.style import GREY, NARROW, STYLES
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE, STATED
@@ -158,6 +158,8 @@ def plot(tables: Mapping[str, pd.DataFrame]) -> Figure:
     for x, name in ((OOD_ERM, "printed "), (OOD_NUCLEAR, "printed for some λ ")):
         ax.text(x, int(x > OOD_ERM), name, color="0.35", ha="right", va="center")
     ax.set(xlim=(0.68, 1.005), xlabel="accuracy out of domain")
-    figure.suptitle(f"Accuracy out of domain with {n} samples, here and as printed")
-    figure.supxlabel(f"dots: here, {INTERVALS}, {seeds_of(rows)}")
-    return figure
+    return titled(
+        figure,
+        f"Accuracy out of domain with {n} samples, here and as printed",
+        f"dots: here, {INTERVALS}, {seeds_of(rows)}",
+    )

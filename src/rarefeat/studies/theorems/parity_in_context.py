@@ -9,7 +9,7 @@ import math
 
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from rarefeat.model.randomness import generator
@@ -74,13 +74,6 @@ def hinge_losses(heads: Heads, gamma: float) -> Float[Tensor, "*starts P"]:
     return (1 - margins(heads)).relu() @ probability
 
 
-def population_loss(
-    losses: Float[Tensor, " P"], important: Bool[Tensor, " P"], rate: float
-) -> Float[Tensor, ""]:
-    """Return the loss over tasks, of which a share `rate` is less important."""
-    return (1 - rate) * losses[important].mean() + rate * losses[~important].mean()
-
-
 def least_norm(d: int, problem: ParityInContext, stream: torch.Generator) -> Float[Tensor, ""]:
     """Return the least squared norm found without any loss, over that of Theorem 5.5.1.
 
@@ -141,7 +134,11 @@ def measure(d: int, seeds: list[int], draws: str, problem: ParityInContext) -> l
         }
         fewer = stated_heads(d, large - 1)
         losses = {name: hinge_losses(heads, gamma) for name, heads in models.items()}
-        totals = {name: population_loss(loss, important, rate) for name, loss in losses.items()}
+        # Of the tasks a share `rate` is less important.
+        totals = {
+            name: (1 - rate) * loss[important].mean() + rate * loss[~important].mean()
+            for name, loss in losses.items()
+        }
         tasks = {
             name: pairs[which][
                 torch.randint(int(which.sum()), (problem.prompts,), generator=stream)

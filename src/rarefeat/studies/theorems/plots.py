@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import panels, plot_points
+from rarefeat.figures.panels import panels, plot_points, titled
 from rarefeat.figures.style import NARROW, STYLES, SeriesStyle
 from rarefeat.studies.theorems.results import of_quantity
 
@@ -43,6 +43,8 @@ def invariant_features(tables: Mapping[str, pd.DataFrame]) -> Figure:
     look = STYLES[0].without_line
     plot_points(ax, rows, "value", "place", look, order=order, horizontal=True)
     ax.set(xlim=(-0.03, 1.03), xlabel="squared distance (1: the largest possible)")
-    figure.suptitle("How far the best contrastive embedding moves if a bit flips")
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(table)}")
-    return figure
+    return titled(
+        figure,
+        "How far the best contrastive embedding moves if a bit flips",
+        f"{INTERVALS}, {seeds_of(table)}",
+    )

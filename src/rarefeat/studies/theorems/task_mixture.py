@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.figures.labels import INTERVALS, seeds_of
-from rarefeat.figures.panels import label_ends, panels, plot_points
+from rarefeat.figures.panels import label_ends, panels, plot_points, titled
 from rarefeat.figures.style import FREQUENT, NARROW, RARE, SeriesStyle
 from rarefeat.model.randomness import generator
 from rarefeat.studies.theorems.plots import SHARE
@@ -367,7 +367,6 @@ def plot(tables: Mapping[str, pd.DataFrame], mixtures: dict[str, Mixture]) -> Fi
         ylabel="weight of own features",
         ylim=(-0.01, None),
     )
-    figure.suptitle("Weight of a rare task's own features, and of a frequent one's")
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(rows)}; lines: Lemma F.3")
     label_ends(ax, ends)
-    return figure
+    title = "Weight of a rare task's own features, and of a frequent one's"
+    return titled(figure, title, f"{INTERVALS}, {seeds_of(rows)}; lines: Lemma F.3")

@@ -1,14 +1,14 @@
 """Which statements of the theory hold, and where?
 
-A study has a role, which says what is read from it: neurons at the milestones of training and
-smallest neurons (history.py), one step with and without the mask of Theorem 3.2 (one_step.py), or
-trajectories. One study is varied, a hyper-parameter at a time (history.py). Claims are those
-of claims.py and pruning_claims.py; the paper's grid and the scaling study are measured, too.
+A study has a role, which says what is read from it: of its encoders (encoders.py) neurons at the
+milestones of training, and one step with and without the mask of Theorem 3.2; or trajectories. One
+study is varied, a hyper-parameter at a time. Claims are those of claims.py and pruning_claims.py;
+the paper's grid and the scaling study are measured, too.
 """
 
 import itertools
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -21,7 +21,6 @@ from rarefeat.studies.experiment import (
     TableColumns,
     column,
     meanings,
-    means_of,
     text,
 )
 from rarefeat.workflow.config.names import Name, merge_unique, suggest
@@ -78,32 +77,19 @@ class Sensitivity(Section):
     factors: Distinct[Annotated[float, Field(gt=0)]] = Field(min_length=1, description="multiples")
 
 
-class MapSettings(Section):
-    """Settings of the maps."""
-
-    overlap: Distinct[str] = Field(
-        min_length=1, description="studies with a history whose smallest neurons are mapped"
-    )
-
-
 class Theory(Section):
     """The studies on which claims of the theory are measured."""
 
     studies: dict[Name, TheoryStudy] = Field(min_length=1, description="by name")
     sensitivity: Sensitivity = Field(description="which verdicts depend on what is chosen here")
-    maps: MapSettings = Field(
-        description="which studies the maps show, beside those with the role phase"
-    )
 
     @model_validator(mode="after")
     def _known(self) -> "Theory":
-        wanted = {"sensitivity.study": [self.sensitivity.study], "maps.overlap": self.maps.overlap}
-        for key, names in wanted.items():
-            if unknown := set(names) - set(self.studies):
-                raise ValueError(
-                    f"{key}: {min(unknown)!r} is none of"
-                    f" studies{suggest(min(unknown), self.studies)}: {', '.join(self.studies)}"
-                )
+        if (study := self.sensitivity.study) not in self.studies:
+            raise ValueError(
+                f"sensitivity.study: {study!r} is none of studies{suggest(study, self.studies)}:"
+                f" {', '.join(self.studies)}"
+            )
         self.every_study()  # for its errors
         return self
 
@@ -206,18 +192,6 @@ ONE_STEP_ROWS = TableColumns(
     },
     (*POINT, "seed", "metric"),
 )
-OVERLAP = TableColumns(
-    "{study}_overlap",
-    "a row per (eps_min, sigma, step, alpha) of a study of the claims, dense arm",
-    {
-        **POINT,
-        "step": column("training step t", SIZE, "steps", kind=int),
-        "alpha": column("pruning ratio, k / m for the k smallest neurons", SHARE),
-        "overlap": column("mean share of them with |cos| >= 0.3 to the minority feature", SHARE),
-        **dict.fromkeys(("ci_low", "ci_high", "n"), "stages.tables:INTERVAL"),
-    },
-    (*POINT, "step", "alpha"),
-)
 HALF_AND_DOUBLE = TableColumns(
     "half_and_double",
     "a row per (hyper-parameter, factor, eps_min) of the study that the sensitivity varies",
@@ -236,89 +210,50 @@ HALF_AND_DOUBLE = TableColumns(
     },
     ("setting", "factor", "eps_min"),
 )
-TABLES = {
-    "half_and_double": (("half_and_double",), lambda table: table),
-    "algorithm_1": (
-        ("algorithm_1_trajectories",),
-        lambda table: KIND.load("pruning_claims").compare_masks(table),
-    ),
-    **{
-        study: ((f"{study}_milestones",), lambda table: means_of(table, ["eps_min", "metric"]))
-        for study in ("theorem_71", "theorem_100")
-    },
-}
-MAPS = {
-    "claims_map_phase": (
-        "phase",
-        "trajectories",
-        "Alignment with the rare feature over training, against its frequency, with and without a"
-        " bias and at two decays: where it takes off, beside the step that theory predicts.",
-    ),
-    "claims_map_overlap": (
-        "overlap",
-        "overlap",
-        "How far the neurons of smallest norm, which magnitude pruning takes, are those of the rare"
-        " feature, over training step at one pruning ratio: pruning harms where it is large.",
-    ),
-}
 
 
-def table(columns: str, function: str, study: str = "", **options: Any) -> Table:
-    """Return the table that a function of this folder makes."""
-    schema = f"{PACKAGE}:{columns}.schema"
-    return Table(schema, f"{PACKAGE}.{function}", study=study, **options)
-
-
-def of_encoders(columns: str, function: str, studies: dict[str, TheoryStudy]) -> dict[str, Table]:
-    """Return the tables STUDY_TABLE that a function reads from the encoders of each study."""
-    end, files = function.partition(":read_")[2], {"encoders": PRETRAIN}
+def of_encoders(columns: str, name: str, studies: dict[str, TheoryStudy]) -> dict[str, Table]:
+    """Return the tables STUDY_NAME that a function reads from the encoders of each study."""
+    schema, function = f"{PACKAGE}:{columns}.schema", f"{PACKAGE}.encoders:read_{name}"
+    files = {"encoders": PRETRAIN}
     return {
-        f"{name}_{end}": table(
-            columns, function, name, sections={name: study.as_plain_study()}, files=files
+        f"{study}_{name}": Table(
+            schema, function, {study: section.as_plain_study()}, files, study=study
         )
-        for name, study in studies.items()
+        for study, section in studies.items()
     }
 
 
 def build_outputs(section: Theory) -> StudyOutputs:
-    """Return the tables of every study, by its role, two maps, and the page on sensitivity."""
+    """Return the tables of every study, by its role, and figure and page on sensitivity."""
     roles, studies = section.studies_with_role, section.every_study()
-    smallest = {name: studies[name] for name in section.maps.overlap}
-    tables = of_encoders("MILESTONE_ROWS", "history:read_milestones", roles(*HISTORY))
-    tables |= of_encoders("ONE_STEP_ROWS", "one_step:read_one_step", roles("stages", "T1_d"))
+    tables = of_encoders("MILESTONE_ROWS", "milestones", roles(*HISTORY))
+    tables |= of_encoders("ONE_STEP_ROWS", "one_step", roles("stages", "T1_d"))
     tables |= {
         f"{name}_trajectories": trajectories_table(name, study)
         for name, study in roles("pruning", "phase").items()
     }
-    tables |= of_encoders("OVERLAP", "history:read_overlap", smallest)
     varied = (section.sensitivity.study, *(name for name in studies if name not in section.studies))
-    tables["half_and_double"] = table(
-        "HALF_AND_DOUBLE", "history:half_and_double", sections={"theory": section},
+    tables["half_and_double"] = Table(
+        f"{PACKAGE}:HALF_AND_DOUBLE.schema",
+        f"{PACKAGE}.encoders:half_and_double",
+        {"theory": section},
         tables=tuple(f"{name}_milestones" for name in varied),
-    )  # fmt: skip
-    mapped = {"phase": roles("phase"), "overlap": smallest}
-    figures = {
-        figure: Figure(
-            tuple(f"{name}_{of}" for name in mapped[role]), see, function=role,
-            sections={"studies": mapped[role]},
-        )
-        for figure, (role, of, see) in MAPS.items()
-    }  # fmt: skip
-    figures["half_and_double"] = Figure(
+    )
+    figure = Figure(
         ("half_and_double",),
         "The share of replicas that learn the rare feature with one hyper-parameter at half or at"
         " double its value, at the middle frequency; the band is that of the study as it is. See"
         " which choices decide it where the feature is learned in part of the seeds.",
     )
     shown = ("half_and_double", "sensitivity_imbalance_and_pruning")
-    page = Page("The theory, measured", shown, tuple(figures), QUESTION)
-    return StudyOutputs(tables, figures, {"theory": page})
+    page = Page("The theory, measured", shown, ("half_and_double",), QUESTION)
+    return StudyOutputs(tables, {"half_and_double": figure}, {"theory": page})
 
 
 def claim_inputs(section: Theory) -> ClaimInputs:
     """Return the inputs of the claims: milestones, one step, and trajectories of every study."""
-    of_figures = ("_overlap", "half_and_double")
-    tables = tuple(name for name in build_outputs(section).tables if not name.endswith(of_figures))
+    tables = (name for name in build_outputs(section).tables if name != "half_and_double")
     return ClaimInputs((*tables, "confirmation_grid", "scaling_exponents"), {"theory": section})
 
 

@@ -9,13 +9,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.estimate import estimate_mean, exponent
+from rarefeat.claims.estimate import exponent
 from rarefeat.claims.measurements import Measurement
-from rarefeat.claims.verdict import PAIRED, confidence_bounds
 from rarefeat.model.theory import attended_count, pruning_time
 from rarefeat.model.thresholds import DIVERGED_LOSS_RATIO, HALF_LEARNED
 from rarefeat.stages.tables import ARM
-from rarefeat.statistics import holm, sign_test
 from rarefeat.studies.theory.table_reader import ClaimTableReader, log2
 from rarefeat.workflow.config.model import Arm, Data, Training
 
@@ -141,28 +139,6 @@ def minus_dense(values: pd.DataFrame) -> pd.DataFrame:
     dense = values.xs("dense", level="arm").droplevel([key for key in ARM if key != "arm"])
     masked = values[values.index.get_level_values("arm") != "dense"]
     return masked - dense.reindex(masked.index.droplevel(list(ARM))).to_numpy()
-
-
-def compare_masks(trajectories: pd.DataFrame) -> pd.DataFrame:
-    """Count who learns under each mask, tested by McNemar against dense and corrected by Holm."""
-    best = at_end(trajectories, "max_alignment")
-    learned, cosine = (best >= HALF_LEARNED).astype(float), minus_dense(best)
-    changes, overlaps, rows = minus_dense(learned), pruned_minority(trajectories), []
-    for key, values in learned.iterrows():
-        row = dict(zip(POINT_AND_ARM, key, strict=True))
-        row |= {"n": len(values), "learned": int(values.sum())}
-        if key in changes.index:
-            change, moved = estimate_mean(changes.loc[key]), estimate_mean(cosine.loc[key])
-            ends = change.value, *confidence_bounds(change, 0.025, PAIRED)
-            row |= dict(zip(("more", "fewer", "p_value"), sign_test(changes.loc[key]), strict=True))
-            row |= dict(zip(("difference", "ci_low", "ci_high"), ends, strict=True))
-            row |= {"cosine": moved.value, "overlap": overlaps.loc[key].mean()}
-            row["cosine_low"], row["cosine_high"] = moved.interval()
-        rows.append(row)
-    table = pd.DataFrame(rows)
-    masked = table["p_value"].notna()
-    table.loc[masked, "adjusted_p"] = holm(table.loc[masked, "p_value"].to_numpy())
-    return table
 
 
 def pruned_minority(trajectories: pd.DataFrame) -> pd.DataFrame:

@@ -137,39 +137,24 @@ CHOSEN = TableColumns(
     },
     ["setting", "rate"],
 )
-
-
-TABLES = {
-    "two_layer_printed": (
-        ("two_layer_summary",),
-        lambda table: KIND.load("printed").beside_printed(table),
-    )
-}
 OVER_STEPS = {
     "labels": ("parity", "interval"),
     "dimension": ("dimension_100", "dimension_2000"),
     "class_ratio": ("class_ratio_0.8", "class_ratio_0.9"),
     "samples": ("samples_25000", "samples_10000"),
 }
-"""Settings that a figure shows beside each other, as the dissertation's do; any other has one of
-its own."""
-STAIRS = ("parity", "class_ratio_0.9", "samples_10000")
+"""Settings that a figure shows beside each other, as the dissertation's do; any other without a
+rare pattern has one of its own."""
 SEE = {
     "accuracy_over_steps": "Test accuracy over training steps with structured patterns, above, and"
     " with uniform ones, below; mean over seeds with its 95 % interval, and for parities the best"
     " that a score with 1 and 3 sign changes reaches as grey lines. See which methods leave the"
     " first of these lines, and whether any rises without structure.",
-    "staircase": "Test accuracy of every seed over steps, on a logarithmic axis. The grey lines are"
-    " the best accuracies of scores that change sign once or three times over the number of"
-    " relevant patterns. See where runs pause.",
     "printed_beside_measured": "The test accuracies that are farthest from Tables A.1 to A.5, with"
     " their 95 % intervals over seeds, and as printed. See which methods and settings they are of.",
     "tickets": "Test accuracy of small parts of the network after step 2, trained alone, over the"
     " number of neurons kept, by the score that chose them; 95 % intervals over seeds. See whether"
     " the norm, by which magnitude pruning chooses, is a good score.",
-    "rare_patterns": "One relevant pattern is rarer than the others: accuracy on the samples that"
-    " it decides, over its frequency. See at which frequency it is no longer learned, and whether"
-    " class weights help.",
     "lower_bounds": "Hinge loss of heads on random features, a point for each seed, over what"
     " Theorem 2.2 bounds it by. See that no point lies below the line of the mean.",
     "neurons": "The neurons of one seed before training and after the steps above the panels: a"
@@ -189,9 +174,7 @@ def figures_of(settings: dict[str, Setting]) -> dict[str, Figure]:
     tickets = [name for name, item in settings.items() if item.tickets and name not in rare][:1]
     drawn = [
         *((f"accuracy_{name}", "accuracy_over_steps", names) for name, names in groups.items()),
-        ("staircase", "staircase", STAIRS),
         ("tickets", "tickets", tickets),
-        ("rare_patterns", "rare_patterns", rare),
         *(
             (f"lower_bounds_{n}", "lower_bounds", (n,))
             for n in settings

@@ -17,6 +17,7 @@ from rarefeat.figures.panels import (
     plot_groups,
     plot_lines,
     title_with_key,
+    titled,
 )
 from rarefeat.figures.style import (
     COLUMN,
@@ -53,18 +54,11 @@ OVER_STEPS = ("network", "network-printed", "network-weighted", "ntk", "random_f
 SHARE = (0.0, 1.0)
 
 
-def stairs_of(problem: Problem) -> dict[int, float]:
-    """Return the accuracies below 1 that a parity's score reaches with 1, 3, ... sign changes."""
-    if problem.labels != "parity":
-        return {}
-    law = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
-    return {changes: theory.staircase(*law, changes) for changes in range(1, problem.k, 2)}
-
-
 def mark_stairs(ax: Axes, problem: Problem) -> None:
-    """Mark the best accuracies of scores with few sign changes."""
-    for height in stairs_of(problem).values():
-        ax.axhline(height, color=GREY, lw=0.7, zorder=0)
+    """Mark the best accuracies of a parity's score with 1, 3, ... sign changes."""
+    law = theory.parity_counts(problem.k, problem.p_o, problem.negatives or 0.5)
+    for changes in range(1, problem.k, 2):
+        ax.axhline(theory.staircase(*law, changes), color=GREY, lw=0.7, zorder=0)
 
 
 def accuracy_over_steps(tables: Tables, settings: dict[str, Setting]) -> Figure:
@@ -82,27 +76,12 @@ def accuracy_over_steps(tables: Tables, settings: dict[str, Setting]) -> Figure:
             ax.set_title(f"{display_name(name)}, {'no structure' if suffix else 'structured'}")
             if suffix:
                 ax.set_xlabel(STEP)
-            else:
+            elif setting.problem.labels == "parity":
                 mark_stairs(ax, setting.problem)
         line[0].set(ylabel="test accuracy", ylim=(0, 1.03))
     arms = set(rows["arm"].str.removesuffix("-no_structure"))
     shown = {NAMES[arm]: OF_ARM[arm] for arm in OVER_STEPS if arm in arms}
     return finish_figure(figure, axes.flat, shown, f"{INTERVALS}, {seeds_of(rows)}", columns=3)
-
-
-def staircase(tables: Tables, settings: dict[str, Setting]) -> Figure:
-    """Plot every seed's accuracy at the first setting, by network and kernel, with the stairs."""
-    name, setting = next(iter(settings.items()))
-    rows = tables["two_layer"].query("quantity == 'curve' and setting == @name and step > 0")
-    figure, axes = panels(1, 2, 2.4, sharey=True)
-    for ax, arm in zip(axes[0], ("network", "ntk"), strict=True):
-        for _, run in rows[rows["arm"] == arm].sort_values("step").groupby("seed"):
-            ax.plot(run["step"], run["value"], color=OF_ARM[arm].colour, lw=0.6, alpha=0.7)
-        mark_stairs(ax, setting.problem)
-        ax.set(xscale="log", xlabel=STEP, title=f"{NAMES[arm]}, {display_name(name)}")
-    axes[0, 0].set(ylabel="test accuracy")
-    stairs = {"best with one sign change, and with three": SeriesStyle(GREY)}
-    return finish_figure(figure, (), stairs, f"each of {seeds_of(rows)}")
 
 
 FAR = 0.05
@@ -205,9 +184,12 @@ def tickets(tables: Tables, settings: dict[str, Setting]) -> Figure:
     last = rows[rows["size"] == rows["size"].max()].groupby("score")["value"].mean()
     ends = {TICKETS[score][0]: (y, looks[score].colour) for score, y in last.items()}
     label_ends(ax, ends, least=0.13)
-    figure.suptitle(f"A few neurons of the second step, trained alone: {display_name(name)}")
-    figure.supxlabel(f"{INTERVALS}, {seeds_of(rows)}", size=7)
-    return figure
+    return titled(
+        figure,
+        f"A few neurons of the second step, trained alone: {display_name(name)}",
+        f"{INTERVALS}, {seeds_of(rows)}",
+        size=7,
+    )
 
 
 def lower_bounds(tables: Tables, settings: dict[str, Setting]) -> Figure:
@@ -238,25 +220,3 @@ def lower_bounds(tables: Tables, settings: dict[str, Setting]) -> Figure:
     entries = {f"{N:g} random features": look for N, look in looks.items()}
     entries |= {text: look for text, (_, look) in bounds.items()}
     return finish_figure(figure, (), entries, f"each of {seeds_of(fixed)}", columns=3)
-
-
-def rare_patterns(tables: Tables, settings: dict[str, Setting]) -> Figure:
-    """Plot accuracy on the samples that a rare relevant pattern decides, over its frequency."""
-    rows = tables["two_layer"].query("setting in @settings and quantity == 'decisive_accuracy'")
-    rows = rows[rows["arm"].isin(OF_ARM)]
-    frequency = {name: min(setting.problem.frequency) for name, setting in settings.items()}
-    rows = rows.assign(frequency=rows["setting"].map(frequency))
-    styles = {arm: look for arm, look in OF_ARM.items() if arm in set(rows["arm"])}
-    figure, ((ax,),) = panels(height=2.5)
-    plot_lines(ax, rows, "frequency", "value", styles, series_column="arm", bounds=SHARE)
-    places = sorted({*frequency.values(), 1.0})
-    ax.set(
-        xscale="log", ylim=(-0.03, 1.03), ylabel="accuracy where the\nrare pattern decides",
-        xlabel="frequency of the rare pattern over that of the others\n"
-        f"{INTERVALS}, {seeds_of(rows)}",
-    )  # fmt: skip
-    ax.set_xticks(places, labels=[f"{share:g}" for share in places])
-    ax.minorticks_off()
-    last = rows[rows["frequency"] == rows["frequency"].max()].groupby("arm")["value"].mean()
-    label_ends(ax, {NAMES[arm]: (value, OF_ARM[arm].colour) for arm, value in last.items()})
-    return figure

@@ -188,12 +188,13 @@ def share_defaults(
     shared: dict,
     study: type[Section] = Study,
     inherits: Iterable[str] = SHARED_STUDY_KEYS,
+    under: str = "studies",
 ) -> Any:
-    """Give the studies of a section of the config what they share."""
-    if not isinstance(raw, dict) or not isinstance(raw.get("studies"), dict):
+    """Give the studies of a section of the config, under a key of it, what they share."""
+    if not isinstance(raw, dict) or not isinstance(raw.get(under), dict):
         return raw
     keys = {field.alias or name for name, field in study.model_fields.items()}
     of_all = {key: raw[key] for key in raw if key in keys}
     rest = {key: value for key, value in raw.items() if key not in keys}
     shared = {key: shared[key] for key in inherits if key in shared}
-    return rest | {"studies": inherit_defaults(merge_configs(shared, of_all), raw["studies"])}
+    return rest | {under: inherit_defaults(merge_configs(shared, of_all), raw[under])}

@@ -5,8 +5,13 @@ import pandas as pd
 from rarefeat.claims.estimate import estimate_mean
 from rarefeat.claims.verdict import PAIRED, confidence_bounds
 from rarefeat.studies.fate import AXES, GROWTH
-from rarefeat.studies.fate.claims import doublings_later, learned_by_seed
-from rarefeat.studies.fate.learning_times import learned_counts, points_of, share_interval
+from rarefeat.studies.fate.learning_times import (
+    doublings_later,
+    learned_by_seed,
+    learned_counts,
+    points_of,
+    share_interval,
+)
 
 COUNTED_STEPS = 500, 2000, 8000, 32_000
 """Steps by which learned replicas are counted, at points that are trained for longer."""

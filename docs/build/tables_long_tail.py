@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
+import staged_protocol
 from rarefeat.figures.labels import quantity
 from rarefeat.stages.tables import PAIRED
-from rarefeat.statistics import minimum_detectable_mean, student_interval
-from rarefeat.studies.long_tail import IMAGE_KEYS, VALUES, staged_protocol
+from rarefeat.statistics import student_interval
+from rarefeat.studies.long_tail import IMAGE_KEYS, VALUES
 from rarefeat.studies.long_tail.aggregate import estimate, range_of
-from rarefeat.studies.long_tail.staged_protocol import ARM, UPDATE
 from rarefeat.workflow.config.images import ImageArm
+from staged_protocol import ARM, UPDATE, minimum_detectable_mean
 
 METRICS = ["accuracy", "delta_20"]
 JUDGED = [
@@ -195,20 +196,18 @@ TABLE_2 = {
 }
 
 
-def printed_gain(dataset: str, rho: float, metric: str = "accuracy") -> float:
-    """Return a metric with pruning less that without, in points; NaN for an unprinted row."""
+def printed_gain(dataset: str, rho: float) -> float:
+    """Return the accuracy with pruning less that without, in points; NaN for an unprinted row."""
     row = TABLE_2.get((dataset, rho))
     if row is None:
         return math.nan
-    dense, pruned = getattr(row, metric), getattr(row, f"{metric}_pruned")
-    return round(float(pruned.split()[0]) - float(dense.split()[0]), 2)
+    return round(float(row.accuracy_pruned.split()[0]) - float(row.accuracy.split()[0]), 2)
 
 
-def printed_spread(dataset: str, rho: float, metric: str = "accuracy") -> float:
-    """Return the root sum of squares of both standard deviations in a row, in points."""
+def printed_spread(dataset: str, rho: float) -> float:
+    """Return the root sum of squares of the accuracies' standard deviations, in points."""
     row = TABLE_2[dataset, rho]
-    spreads = (getattr(row, metric), getattr(row, f"{metric}_pruned"))
-    return math.hypot(*(float(text.split("±")[1]) for text in spreads))
+    return math.hypot(*(float(t.split("±")[1]) for t in (row.accuracy, row.accuracy_pruned)))
 
 
 SCREEN, WIDTHS, CONFIRM = (

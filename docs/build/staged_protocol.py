@@ -2,7 +2,7 @@
 
 The rules were written before any of it ran.
 
-`python -m rarefeat.studies.long_tail.staged_protocol RESULTS` prints the arguments of Snakemake
+`python docs/build/staged_protocol.py RESULTS` prints the arguments of Snakemake
 that come next, nothing once all is there, and writes the choices so far as a config,
 RESULTS/chosen.yaml. `make photographs` goes on until it prints nothing.
 
@@ -27,16 +27,20 @@ RESULTS/chosen.yaml. `make photographs` goes on until it prints nothing.
 """
 
 import argparse
+import itertools
 import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from scipy.special import nctdtrinc, stdtrit
 
 from rarefeat.errors import RarefeatError
-from rarefeat.statistics import required_sample_size, student_interval
+from rarefeat.statistics import student_interval
+from rarefeat.studies.experiment import minus
 from rarefeat.workflow.config.images import ImageArm
 from rarefeat.workflow.files.sealed_files import write_file
 from rarefeat.workflow.run.cli_helpers import run_main
@@ -100,11 +104,9 @@ def gains(replicas: pd.DataFrame) -> pd.DataFrame:
         accuracy=table["balanced_accuracy"],
         tail_less_head=table["balanced_few"] - table["balanced_many"],
     )
+    dense, masked = table[table["arm"] == "dense"], table[table["arm"] != "dense"]
     keys = ["width", "seed"]
-    masked = table[table["arm"] != "dense"]
-    dense = table[table["arm"] == "dense"].set_index(keys)[GAINED]
-    dense = dense.loc[pd.MultiIndex.from_frame(masked[keys])]
-    return masked[[*ARM, *keys]].assign(**(masked[GAINED] - dense.to_numpy()))
+    return masked[[*ARM, *keys]].assign(**minus(masked, dense, keys, GAINED))
 
 
 def mean_gains(screen: pd.DataFrame) -> pd.DataFrame:
@@ -148,6 +150,20 @@ def class_orders(replicas: pd.DataFrame) -> int:
     dense = replicas[(replicas["arm"] == "dense") & (replicas["split"] == "long_tailed")]
     _, sd, *_ = student_interval(dense["balanced_accuracy"].to_numpy())
     return min(max(required_sample_size(sd, EFFECT), FEWEST), MOST)
+
+
+def minimum_detectable_mean(sd: float, n: int, power: float = 0.8, level: float = 0.95) -> float:
+    """Compute the minimum detectable mean of a two-sided one-sample t test."""
+    if n < 2:
+        return np.nan
+    return float(nctdtrinc(n - 1, 1 - power, stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n))
+
+
+def required_sample_size(sd: float, mean: float, power: float = 0.8, level: float = 0.95) -> int:
+    """Compute the sample size at which a two-sided one-sample t test detects a mean."""
+    return next(
+        n for n in itertools.count(2) if minimum_detectable_mean(sd, n, power, level) <= mean
+    )
 
 
 class NextRun(NamedTuple):

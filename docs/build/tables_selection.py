@@ -1,54 +1,28 @@
-"""Published tables of the study of selection, for docs/studies/selection.md.
-
-Claims and figures read the changes from the dense training at the same seed, too.
-"""
+"""Published tables of the study of selection, from which docs/studies/selection.md is filled in."""
 
 from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from rarefeat.claims.claim import RANGES
 from rarefeat.statistics import UNBOUNDED, student_interval
-from rarefeat.studies.experiment import means_by, means_of
-from rarefeat.studies.selection import critical_frequency
-from rarefeat.studies.selection.critical_frequency import AMONG
+from rarefeat.studies.experiment import means_of
+from rarefeat.studies.selection.changes import (
+    MIN_REPLICAS,
+    POINT,
+    changes,
+    digits_changes,
+    masks,
+    share_of,
+)
+from rarefeat.studies.selection.critical_frequency import AMONG, constant, coordinates, ridge
 
-POINT = ["point", "eps_min"]
-CHANGES = ("gain", "pure_minority_neurons", "balanced_mse", "largest_norm", "majority_alignment")
-"""Quantities whose change from dense at the same seed is published."""
 PARAMETERS = ("share", "lambda", "decay", "C", "L", "tau", "d", "d1", "m", "sigma_0")
 """Parameters of drawn regimes by whose thirds errors are published."""
-MIN_REPLICAS = 5
-"""Replicas with a neuron to find that an AUC needs at least."""
 ROW = ["mean", "ci_low", "ci_high", "n"]
-
-
-def changes_from_dense(table: pd.DataFrame) -> pd.DataFrame:
-    """Return quantities of every arm minus those of dense, by point, eps_min, arm and seed.
-
-    `gain` is the alignment of the rare feature minus that of the frequent ones; `largest_norm` is a
-    difference of log2.
-    """
-    wide = table.pivot(index=[*POINT, "arm", "seed"], columns="quantity", values="value")
-    wide["gain"] = wide["max_alignment"] - wide["majority_alignment"]
-    wide["largest_norm"] = np.log2(wide["largest_norm"])
-    others = wide.drop("dense", level="arm")
-    dense = wide.xs("dense", level="arm")
-    return others - dense.loc[others.index.droplevel("arm")].to_numpy()
-
-
-def begins_first(arms: pd.Series) -> pd.Series:
-    """Return whether an arm is a mask from T3 on, the first onset above 0, also with a stop."""
-    onsets = arms.str.extract(r"onset=(\d+)")[0].dropna().astype(int)
-    first = onsets[onsets > 0].min() if (onsets > 0).any() else 0
-    others = arms.str.contains("alpha=|schedule=|source=|renewed=")
-    return arms.str.endswith(f"onset={first}") & ~others
-
-
-def share_of(point: str) -> str:
-    """Return the bias scale of a point as text; empty where it is not varied."""
-    return next((text.split("=")[1] for text in point.split(", ") if text.startswith("share=")), "")
 
 
 def mean_row(
@@ -92,20 +66,6 @@ def scores_over_regimes(*tables: pd.DataFrame) -> pd.DataFrame:
 def steps(table: pd.DataFrame) -> pd.DataFrame:
     """Return the critical frequencies of interventions, without those of drawn regimes."""
     return table[~table["point"].str.startswith("regime=")].reset_index(drop=True)
-
-
-def changes(table: pd.DataFrame, names: Iterable[str] = CHANGES) -> pd.DataFrame:
-    """Return mean changes from dense by arm and point, with the number of diverged replicas."""
-    wide = changes_from_dense(table).reset_index()
-    means = means_by(wide, [*POINT, "arm"], [name for name in names if name in wide])
-    diverged = table[table["quantity"] == "diverged"].groupby([*POINT, "arm"])["value"].sum()
-    return means.join(diverged.astype(int).rename("diverged"), on=[*POINT, "arm"])
-
-
-def masks(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the changes by masks that begin at T3, with or without a stop or masked keys."""
-    rows = changes(table)
-    return rows[begins_first(rows["arm"])].reset_index(drop=True)
 
 
 def helped(table: pd.DataFrame) -> pd.DataFrame:
@@ -169,7 +129,7 @@ def law_baselines(table: pd.DataFrame) -> pd.DataFrame:
     is_test, has_step = table["study"].str.contains("test"), table["step"].notna()
     fit, test = table[~is_test & has_step], table[is_test & has_step]
     error, rows = (test["predicted"] - test["step"]).abs(), []
-    for name, predict in critical_frequency.BASELINES.items():
+    for name, predict in BASELINES.items():
         others = [predict(test.drop(index), test.loc[[index]])[0] for index in test.index]
         for regimes, found in ((len(fit), predict(fit, test)), (len(test) - 1, others)):
             change = error - np.abs(found - test["step"])
@@ -177,11 +137,17 @@ def law_baselines(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["baseline", "regimes", *ROW])
 
 
-def digits_changes(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the change of the accuracy from dense by each rule, rho, group of digits and seed."""
-    wide = table.pivot(index=["rho", "group", "seed"], columns="rule", values="accuracy")
-    rows = wide.drop(columns="dense").sub(wide["dense"], axis=0)
-    return rows.melt(var_name="rule", ignore_index=False).reset_index()
+def gaussian_process(fit: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
+    """Predict critical frequencies by a Gaussian process of the largest marginal likelihood."""
+    fit = fit[fit["step"].notna()]
+    kernel = ConstantKernel() * RBF(3.0) + WhiteKernel()
+    model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
+    model.fit(coordinates(fit, fit), fit["step"])
+    return np.clip(model.predict(coordinates(test, fit)), 0.0, 1.0)
+
+
+BASELINES = {"constant": constant, "ridge": ridge, "Gaussian process": gaussian_process}
+"""Predictions from regimes alone, without the model."""
 
 
 def digits(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,11 +1,13 @@
-"""One step from trained encoders, with and without the pruned set of Theorem 3.2.
+"""What is read from the trained encoders of a study: milestones, and one step with a mask.
 
-The theorem prunes neurons of the minority feature and says what one step of eq. (5) then does.
-Here the step is a mean over many fresh batches, from the same encoder with and without the mask:
-their difference is the effect of the mask.
+Milestones are what the theory speaks of, and say of how many replicas the rare feature is learned,
+at half and at double each hyper-parameter, too. Theorem 3.2 prunes neurons of the minority feature
+and says what one step of eq. (5) then does. Here the step is a mean over many fresh batches, from
+the same encoder with and without the mask: their difference is the effect of the mask.
 """
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from torch import Tensor
 from rarefeat.model.arms import PruningContext, mask_oracle_all
 from rarefeat.model.batch_invariant import matmul
 from rarefeat.model.contrastive import probabilities, weight_gradient_coefficients
+from rarefeat.model.divergence import diverged
 from rarefeat.model.encoder import attend, embed, pre_activations
 from rarefeat.model.neurons import absolute_cosines, ordinary_neurons
 from rarefeat.model.randomness import generator
@@ -23,11 +26,35 @@ from rarefeat.model.simulators import make_simulator
 from rarefeat.model.sparse_coding import aggregated_sign, frequencies, latent_pairs
 from rarefeat.model.theory import activation_probability
 from rarefeat.model.thresholds import PURE_COSINE
+from rarefeat.stages.milestones import milestones
+from rarefeat.statistics import fraction_interval, sign_test
+from rarefeat.studies.theory import HALF_AND_DOUBLE, Theory
 from rarefeat.workflow.config.model import Data, Training
 from rarefeat.workflow.config.study import Study
 from rarefeat.workflow.run.job_inputs import JobInputs
 
 BATCHES = 100
+
+
+def read_milestones(inputs: JobInputs, study: Study) -> pd.DataFrame:
+    """Return a row per point, trained arm, seed and metric."""
+    data, training, rows = study.data, study.training, []
+    for encoders in inputs.files("encoders"):
+        cell, seeds = encoders.cell, encoders.seeds
+        for arm in cell.trained:
+            names = ("weights", "loss", "history", "ends", "T1", "T2")
+            weights, loss, *recorded = encoders.tensors(*(f"{arm.label}/{name}" for name in names))
+            has_diverged = diverged(loss, training.K, weights)
+            for index, seed in enumerate(seeds):
+                keys = {**cell.values, **arm.model_dump(), "seed": seed}
+                history, ends, T1, T2 = (tensor[index] for tensor in recorded)
+                metrics = milestones(
+                    history, ends, int(T1), int(T2), data, training, cell["eps_min"], cell["sigma"],
+                    generator(study.draws, seed, "directions"),
+                )  # fmt: skip
+                metrics |= {"diverged": float(has_diverged[index])}
+                rows += [keys | {"metric": name, "value": value} for name, value in metrics.items()]
+    return pd.DataFrame(rows)
 
 
 def one_step(
@@ -178,3 +205,29 @@ def read_one_step(inputs: JobInputs, study: Study, batches: int = BATCHES) -> pd
     # Types for a study without a neuron to prune, whose table is empty.
     types = {"eps_min": float, "sigma": float, "seed": "int64", "metric": str, "value": float}
     return pd.DataFrame(rows, columns=list(types)).astype(types)
+
+
+def half_and_double(tables: Mapping[str, pd.DataFrame], theory: Theory) -> pd.DataFrame:
+    """Return who learns the feature under each setting, tested by McNemar against the study."""
+    base, *varied = (find_learners(table) for table in tables.values())
+    names = [name for name in theory.every_study() if name not in theory.studies]
+    settings = [("", 1.0), *((key.rpartition(".")[2], f) for key, f in theory.settings())]
+    values = ["", *(theory.varied(name)[1].partition(" = ")[2] for name in names)]
+    rows = []
+    for setting, value, learned in zip(settings, values, (base, *varied), strict=True):
+        for eps_min in theory.sensitivity.eps_min:
+            by_seed = learned[eps_min]
+            low, high = fraction_interval(by_seed.to_numpy())
+            share = by_seed.mean(), low, high, len(by_seed)
+            rows.append((*setting, value, eps_min, *share, *sign_test(by_seed - base[eps_min])))
+    table = pd.DataFrame(rows, columns=list(HALF_AND_DOUBLE.columns))
+    return table.sort_values(list(HALF_AND_DOUBLE.keys), ignore_index=True)
+
+
+def find_learners(milestones: pd.DataFrame) -> dict[float, pd.Series]:
+    """Return by eps_min whether each seed's dense replica has learned the rare feature."""
+    learned = milestones[(milestones["metric"] == "learned") & (milestones["arm"] == "dense")]
+    return {
+        eps_min: replicas.set_index("seed")["value"].dropna()
+        for eps_min, replicas in learned.groupby("eps_min")
+    }
