@@ -1,9 +1,9 @@
 """The small tables of docs/tables, from which every number in docs/ and README.md is filled in.
 
-They are in `TABLES` of tables_KIND.py beside this file, or of the kind's first file or module
-`doc_tables`: by name the tables of a run, and the function that reduces them to a small one. The
-verdicts on the claims of each paper, in primary and in other regimes, are published for all. Each
-table has its origin: run, commit, seeds.
+They are in `TABLES` of tables_KIND.py beside this file, or declared by the study itself: by name
+the tables of a run, and the function that reduces them to a small one. The verdicts on the claims
+of each paper, in primary and in other regimes, are published for all. Each table has its origin:
+run, commit, seeds.
 
     python docs/build/published_tables.py results
 

@@ -14,8 +14,8 @@ from conftest import of_size
 from explorer import LATE
 from formatting import select_rows
 from rarefeat.statistics import fraction_interval
-from rarefeat.studies.imbalance.doc_tables import EXPLORED
 from recorded_runs import SETTINGS, neuron_positions, record_runs
+from tables_imbalance import EXPLORED
 
 ROOT = Path(__file__).parents[2]
 TABLES = ROOT / "docs/tables"

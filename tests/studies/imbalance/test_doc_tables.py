@@ -6,16 +6,15 @@ import pandas as pd
 import pytest
 
 from rarefeat.studies.imbalance import GATE
-from rarefeat.studies.imbalance.doc_tables import (
+from rarefeat.studies.imbalance.measure import FIGURES, compare_changes
+from tables_imbalance import (
     DEVICE_METRICS,
     METRICS,
     compare_attention,
-    compare_changes,
     compare_devices,
     fates,
     page_trends,
 )
-from rarefeat.studies.imbalance.measure import FIGURES
 
 
 def grid(seeds: range, **arms: float) -> pd.DataFrame:

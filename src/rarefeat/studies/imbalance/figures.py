@@ -46,7 +46,7 @@ from rarefeat.figures.style import (
 from rarefeat.model.arms import ARMS
 from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.studies.imbalance import GATE
-from rarefeat.studies.imbalance.doc_tables import compare_changes
+from rarefeat.studies.imbalance.measure import compare_changes
 
 Tables = Mapping[str, pd.DataFrame]
 Styles = Mapping[Any, SeriesStyle]

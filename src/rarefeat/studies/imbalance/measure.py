@@ -6,16 +6,18 @@ seeds; the heat map is that of every neuron against every feature (liao_imbalanc
 1).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import mannwhitneyu, rankdata, ttest_ind
+from scipy.stats import binomtest, mannwhitneyu, rankdata, ttest_ind
 
 from rarefeat.claims.measurements import Measurement, measurement
+from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.stages.aggregate import column_bounds, difference_bounds
 from rarefeat.stages.tables import KEYS, METRICS
-from rarefeat.statistics import UNBOUNDED, holm
+from rarefeat.statistics import UNBOUNDED, fraction_interval, holm
+from rarefeat.studies.imbalance import GATE
 from rarefeat.workflow.config.study import AXES, Study
 from rarefeat.workflow.run.job_inputs import JobInputs
 
@@ -133,3 +135,38 @@ def measure(
                         place = {fixed: value, along: (curves.index[0], curves.index[-1])}
                         trend = page_statistic(curves.to_numpy())
                         yield measurement(f"Fig{figure}-{name}", study, place, trend)
+
+
+def compare_changes(*tables: pd.DataFrame, names: Sequence[str] = tuple(GATE)) -> pd.DataFrame:
+    """Compare each study, and Algorithm 1, with the first study at the same seeds.
+
+    `gained` and `lost` count the seeds that learn the feature in one of the two alone, `p_value` is
+    of McNemar's exact test, and `others` the mean cosine of the other features.
+    """
+    # A table of kind `fate` has other names, and no arms.
+    columns = {"cosine": "max_alignment", "others": "majority_alignment"}
+    ways = {
+        name: table if "arm" in table else table.rename(columns=columns).assign(arm="dense")
+        for name, table in zip(names, tables, strict=True)
+    }
+    trained = ways[names[0]]
+    pruned = trained[trained["arm"] == "pruned_neuron"].assign(arm="dense")
+    runs = pd.concat(
+        table[table["arm"] == "dense"].assign(way=way)
+        for way, table in (ways | {"pruned": pruned}).items()
+    )
+    runs["learned"] = runs["max_alignment"] >= HALF_LEARNED
+    wide = runs.pivot(index=["eps_min", "seed"], columns="way", values="learned")
+    rows = []
+    for (way, eps_min), group in runs.groupby(["way", "eps_min"], sort=False):
+        here, before = (wide.loc[eps_min, name] for name in (way, names[0]))
+        gained, lost = int((here & ~before).sum()), int((before & ~here).sum())
+        p_value = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+        ends = fraction_interval(here.to_numpy(dtype=float))
+        counts = here.mean(), *ends, int(here.sum()), len(here), gained, lost, p_value
+        rows.append((way, eps_min, *counts, group["majority_alignment"].mean()))
+    return pd.DataFrame(
+        rows,
+        columns=["way", "eps_min", "mean", "ci_low", "ci_high", "learned", "n", "gained", "lost",
+                 "p_value", "others"],
+    )  # fmt: skip

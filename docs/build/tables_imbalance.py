@@ -1,22 +1,16 @@
-"""Tables from which docs/studies/imbalance.md is filled in, and the interactive page."""
+"""Tables from which docs/studies/imbalance.md is filled in."""
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import binomtest
 
 from rarefeat.model.thresholds import ALIGNED_COSINE, HALF_LEARNED, PURE_COSINE
-from rarefeat.statistics import fraction_interval, student_interval
+from rarefeat.statistics import student_interval
 from rarefeat.studies.experiment import means_by, means_of
 from rarefeat.studies.imbalance import BIASES, GATE
-from rarefeat.studies.imbalance.measure import FIGURES, page_statistic
-from rarefeat.workflow.config.study import Study
+from rarefeat.studies.imbalance.measure import FIGURES, compare_changes, page_statistic
 
 METRICS = ["aligned_neurons", "max_alignment", "majority_alignment", "pure_neurons",
            "pure_minority_neurons", "cosine_similarity_balanced", "cosine_similarity_matched",
@@ -49,11 +43,6 @@ EXPLORED = ("confirmation", "without_bias", "neighbour", "printed_follow")
 """Studies of the interactive page."""
 FIRST_STEP = 100
 """First recorded step that it shows."""
-
-
-PAGE = Path(__file__).with_name("explorer.html")
-REGIME = ["share", "lambda", "N", "delay"]
-"""What a point of the page is measured at, beside its frequency; N is 0 for fresh pairs."""
 
 
 def trends(table: pd.DataFrame, grid: pd.DataFrame) -> pd.DataFrame:
@@ -107,41 +96,6 @@ def count_learned(*trajectories: pd.DataFrame) -> pd.DataFrame:
         rows.append(counts[counts["step"] >= min(FIRST_STEP, counts["step"].max())])
         rows[-1].insert(0, "study", study)
     return pd.concat(rows).assign(sigma=sigma).reset_index(drop=True)
-
-
-def compare_changes(*tables: pd.DataFrame, names: Sequence[str] = tuple(GATE)) -> pd.DataFrame:
-    """Compare each study, and Algorithm 1, with the first study at the same seeds.
-
-    `gained` and `lost` count the seeds that learn the feature in one of the two alone, `p_value` is
-    of McNemar's exact test, and `others` the mean cosine of the other features.
-    """
-    # A table of kind `fate` has other names, and no arms.
-    columns = {"cosine": "max_alignment", "others": "majority_alignment"}
-    ways = {
-        name: table if "arm" in table else table.rename(columns=columns).assign(arm="dense")
-        for name, table in zip(names, tables, strict=True)
-    }
-    trained = ways[names[0]]
-    pruned = trained[trained["arm"] == "pruned_neuron"].assign(arm="dense")
-    runs = pd.concat(
-        table[table["arm"] == "dense"].assign(way=way)
-        for way, table in (ways | {"pruned": pruned}).items()
-    )
-    runs["learned"] = runs["max_alignment"] >= HALF_LEARNED
-    wide = runs.pivot(index=["eps_min", "seed"], columns="way", values="learned")
-    rows = []
-    for (way, eps_min), group in runs.groupby(["way", "eps_min"], sort=False):
-        here, before = (wide.loc[eps_min, name] for name in (way, names[0]))
-        gained, lost = int((here & ~before).sum()), int((before & ~here).sum())
-        p_value = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
-        ends = fraction_interval(here.to_numpy(dtype=float))
-        counts = here.mean(), *ends, int(here.sum()), len(here), gained, lost, p_value
-        rows.append((way, eps_min, *counts, group["majority_alignment"].mean()))
-    return pd.DataFrame(
-        rows,
-        columns=["way", "eps_min", "mean", "ci_low", "ci_high", "learned", "n", "gained", "lost",
-                 "p_value", "others"],
-    )  # fmt: skip
 
 
 def changes(studies: Sequence[str], pushes: Sequence[str]) -> tuple[tuple[str, ...], Callable]:
@@ -263,54 +217,6 @@ def by_metric(table: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def study_counts(counts: pd.DataFrame, studies: Mapping[str, Study]) -> pd.DataFrame:
-    """Add the regimes of the studies to their counts of runs that have learned the feature."""
-    tables = []
-    for name, rows in counts.groupby("study"):
-        training, data = studies[str(name)].training, studies[str(name)].data
-        values = training.bias.share, training.lambda_, data.N, 0
-        tables.append(rows.assign(**dict(zip(REGIME, values, strict=True))))
-    return pd.concat(tables)
-
-
-def group_by_regime(counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Group counts of runs that have learned the feature by regime."""
-    regimes = []
-    for key, rows in counts.groupby(REGIME):
-        points = []
-        for (eps_min, _), curve in rows.sort_values("step").groupby(["eps_min", "study"]):
-            course = []
-            for step, learned, n in curve[["step", "learned", "n"]].to_numpy(dtype=int).tolist():
-                interval = fraction_interval(np.repeat([1, 0], [learned, n - learned]))
-                course.append([step, *(round(value, 3) for value in (learned / n, *interval))])
-            points.append({"eps": eps_min, "n": n, "course": course})
-        # Where two studies have measured a frequency, the larger one comes first.
-        points.sort(key=lambda point: -point["n"])
-        regimes.append(dict(zip(REGIME, map(float, key), strict=True)) | {"points": points})
-    return regimes
-
-
-def fill_template(
-    regimes: list[dict], study: Study, runs: list[dict] | None = None, error: float | None = None
-) -> str:
-    """Return the page with its data."""
-    curves = [point["course"] for regime in regimes for point in regime["points"]]
-    training = study.training
-    begin = {"eps": 0.5, "share": training.bias.share, "lambda": training.lambda_}
-    content = {
-        "begin": begin | {"N": study.data.N, "delay": 0, "T": training.T},
-        "features": study.data.d,
-        "learned": HALF_LEARNED,
-        "T": training.T,
-        "steps": sorted({int(step) for curve in curves for step, *_ in curve}),
-        "regimes": regimes,
-        "runs": runs or [],
-        "error": error,
-    }
-    data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
-    return PAGE.read_text(encoding="utf-8").replace("/*DATA*/null", data)
 
 
 TABLES = {
