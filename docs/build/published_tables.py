@@ -35,7 +35,7 @@ def table_reductions(kind: str) -> dict[str, Reduction]:
     """Return the tables that a kind of study publishes, by name."""
     if Path(__file__).with_name(f"tables_{kind}.py").exists():
         return importlib.import_module(f"tables_{kind}").TABLES
-    module = kinds()[kind].load("doc_tables")
+    module = importlib.import_module(f"rarefeat.studies.{kind}")
     if study := getattr(module, "STUDY", None):
         return study.published_tables
     return getattr(module, "TABLES", {})
