@@ -27,7 +27,7 @@ from rarefeat.workflow.run.code_hashes import user_functions
         ("show nothing", 1, "nothing"),
         ("new rule paper", 1, "new: paper is a target"),
         ("new loss __main__", 1, "new: __main__ is an installed Python module"),
-        (f"new rule {'x' * 61}", 1, "new: invalid name 'xxx"),
+        (f"new rule {'x' * 61}", 1, "new: 'xxx"),
         ("new study theorems", 1, "rarefeat.studies.theorems is an installed Python module"),
         ("new rule été", 1, "new: 'été': use letters"),
     ],

@@ -6,7 +6,6 @@ import hashlib
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,8 +50,7 @@ def compile_once() -> Iterator[None]:
 
     done = Path(cache_folder(), f"compiled-{get_host_cpu_name()}")
     with contextlib.ExitStack() as stack:
-        start, is_new = time.perf_counter(), not done.exists()
-        if is_new:
+        if is_new := not done.exists():
             text = f"native step: compiling, once for this machine, in {done.parent}"
             print(text, file=sys.stderr, flush=True)
             done.parent.mkdir(parents=True, exist_ok=True)
@@ -61,5 +59,3 @@ def compile_once() -> Iterator[None]:
         yield
         if is_new:
             done.touch()
-            seconds = time.perf_counter() - start
-            print(f"native step: compiled in {seconds:.0f} s", file=sys.stderr, flush=True)

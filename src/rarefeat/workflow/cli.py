@@ -3,6 +3,7 @@
 Runs themselves are started by `snakemake`.
 """
 
+import json
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -92,9 +93,9 @@ def run(words: tuple[str, ...]) -> None:
 @click.argument("file")
 def show(file: str) -> None:
     """Show what made the table, figure or page FILE."""
-    from rarefeat.workflow import provenance
+    from rarefeat.workflow.run.metadata import read_origin
 
-    click.echo(provenance.show(file))
+    click.echo(json.dumps(read_origin(file), indent=2, ensure_ascii=False))
 
 
 @main.command()
@@ -104,9 +105,9 @@ def verify(results: str) -> None:
 
     It looks for all that the config of the last run plans, and says how much was not made yet.
     """
-    from rarefeat.workflow import provenance
+    from rarefeat.workflow.provenance import verify
 
-    lines, unmade = provenance.verify(results)
+    lines, unmade = verify(results)
     if unmade:
         click.echo(f"{len(unmade)} files of a plain snakemake are not there, {unmade[0]} the first")
     click.echo("\n".join([*lines, f"{len(lines)} damaged files"]))

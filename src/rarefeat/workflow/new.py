@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from rarefeat.errors import RarefeatError
-from rarefeat.workflow.config.names import check_name
+from rarefeat.workflow.config.names import LONGEST, shorten_repr
 from rarefeat.workflow.project import PACKAGED_FILES, load
 from rarefeat.workflow.study_kind import STUDIES
 
@@ -25,12 +25,9 @@ def read_template(file: str, **words: str) -> str:
 
 def write(kind: str, name: str) -> str:
     """Write the files of one of KINDS, or of a study; return a line that says how they run."""
-    if not name.isidentifier() or not name.isascii():
-        raise RarefeatError(f"new: {name!r}: use letters, digits and _, not beginning with a digit")
-    try:
-        check_name(name)
-    except ValueError as error:
-        raise RarefeatError(f"new: {error}") from error
+    if not name.isidentifier() or not name.isascii() or len(name) > LONGEST:
+        rule = f"use letters, digits and _, at most {LONGEST}, not beginning with a digit"
+        raise RarefeatError(f"new: {shorten_repr(name)}: {rule}")
     if kind == "study":
         module, command = f"rarefeat.studies.{name}", f"{name} claims_{name} --config size=quick"
         # Where kinds of studies are: in a clone src/rarefeat/studies.

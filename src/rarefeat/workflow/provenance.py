@@ -1,10 +1,9 @@
-"""Show what made a file of the workflow; verify results.
+"""Verify results.
 
 What should be there is what the config of the last run plans: files are looked for by its names, so
 that one that was cut, emptied or renamed is found, too.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,13 +19,6 @@ from rarefeat.workflow.project import MERGED, Project, load_merged, paths
 from rarefeat.workflow.run.code_hashes import read_start
 from rarefeat.workflow.run.job import Job
 from rarefeat.workflow.run.metadata import read_origin, stale
-
-
-def show(path: str | Path) -> str:
-    """Format what made a file: its metadata."""
-    if not Path(path).exists():
-        raise RarefeatError(f"{path} does not exist")
-    return json.dumps(read_origin(path), indent=2, ensure_ascii=False)
 
 
 class Planned(NamedTuple):

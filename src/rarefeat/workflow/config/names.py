@@ -13,6 +13,7 @@ from pydantic import AfterValidator
 from rarefeat.errors import RarefeatError
 
 LONGEST = 60
+"""Characters of a name, and of a value in a message."""
 NAME = re.compile(r"[A-Za-z_]([A-Za-z0-9_=-]|(?<=[0-9])\.(?=[0-9]))*")
 """No name holds the `.` between a study and a block of its grid, after which a letter stands."""
 RULE = (
@@ -31,13 +32,10 @@ def check_name(name: str) -> str:
 Name = Annotated[str, AfterValidator(check_name)]
 
 
-def shorten_repr(value: Any, most: int = 60) -> str:
+def shorten_repr(value: Any) -> str:
     """Return the repr of a value for a message, cut where it is long."""
-    try:
-        text = repr(value)
-    except (RecursionError, ValueError):  # of nested values, and of integers beyond 4,300 digits
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= most else f"{text[: most - 4]} ..."
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
 
 
 def suggest(name: Any, names: Iterable[Any]) -> str:
