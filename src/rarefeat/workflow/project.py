@@ -293,12 +293,6 @@ class Project:
         """Return the title of the study kind of a figure or a study."""
         return self.kinds[self.kind_of[name]].title
 
-    def trained_sizes(self, lucky_sets: str) -> list[str]:
-        """Return the encoders of the sizes whose lucky sets are large enough to be trained."""
-        from rarefeat.studies.scaling import encoders_of_large_sets
-
-        return encoders_of_large_sets(self.sections["scaling"], lucky_sets)
-
     def files_of(self, name: str) -> list[str]:
         """Return the cell files that a table is made from, below the folder of results."""
         table = self.tables[name]

@@ -356,7 +356,8 @@ images.smk."""
 def chain_tables(name: str, study: Study) -> dict[str, Table]:
     """Return the tables of a study, STUDY_TABLE, and of its grid's blocks, STUDY.BLOCK_TABLE."""
     parts = {name: study.as_plain_study()}
-    parts |= {f"{name}.{block}": parts[name].grid_block_study(block) for block in study.grid}
+    for block, grid in study.grid.items():
+        parts[f"{name}.{block}"] = parts[name].model_copy(update={"grid": {block: grid}})
     return {
         f"{part}_{table}": Table(
             f"stages.tables:{table.upper()}",

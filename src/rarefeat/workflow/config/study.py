@@ -146,10 +146,6 @@ class Study(SeedSettings):
         """The study without what a kind of study adds to it, as the chain reads it."""
         return Study.model_construct(**{name: getattr(self, name) for name in Study.model_fields})
 
-    def grid_block_study(self, block: str) -> "Study":
-        """The study on one block of its grid alone."""
-        return self.model_copy(update={"grid": {block: self.grid[block]}})
-
 
 SHARED_STUDY_KEYS = (
     "simulator",
