@@ -15,6 +15,7 @@ from whole_project import (
     succeed,
 )
 
+from rarefeat.workflow.config.study import merge_configs
 from rarefeat.workflow.project import load
 
 CHAIN = ["synthesise", "pretrain", "probe", "aggregate", "plot"]
@@ -73,8 +74,9 @@ def test_plan_writes_nothing_and_names_what_has_changed(project):
 
 
 def test_new_study_runs_its_own_jobs(project):
-    """And draws figures of its own; the page of the kind lists all of its studies."""
-    jobs = planned_jobs(project, **overlay(project, imbalance={"studies": {"another": STUDY}}))
+    """And draws figures of its own; that it differs where all others agree moves no other."""
+    another = merge_configs(STUDY, {"training": {"bias": {"cap": 1.1}}})
+    jobs = planned_jobs(project, **overlay(project, imbalance={"studies": {"another": another}}))
     cells = NEIGHBOUR.cells()
     assert jobs == {
         "synthesise": len({cell["eps_min"] for cell in cells}), "pretrain": len(cells),

@@ -160,6 +160,20 @@ def test_module_edited_during_a_run_is_refused(hashes_of, monkeypatch):
     code_hashes.check_unedited("stage:stage")
 
 
+def test_own_code_has_one_order_and_is_not_edited_during_a_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(code_hashes, "AT_START", {})
+    arms = [{"arm": f"rule_{i}:mine"} for i in (4, 2, 0, 3, 1, 5)]
+    for i in range(6):
+        (tmp_path / f"rule_{i}.py").write_text("def mine(context): ...\n")
+    assert [*code_hashes.user_code({"arms": arms})] == [f"own.rule_{i}:mine" for i in range(6)]
+    code_hashes.check_own_code({"arms": arms})
+    (tmp_path / "rule_3.py").write_text("def mine(context): return 1\n")
+    assert refusal(code_hashes.check_own_code, {"arms": arms}) == (
+        "a file of rule_3:mine was edited after this run began; run snakemake again"
+    )
+
+
 def test_settings_are_the_parameters_that_the_job_itself_does_not_have(hashes_of):
     hashes_of()
     assert settings_read("stage:stage") == ("draws", "data")

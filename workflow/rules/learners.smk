@@ -4,9 +4,9 @@
 rule choose_rate:
     """Choose the rate of a learner, on balanced data and other seeds."""
     output:
-        rates="<results>/rates/{study}/learner={learner}/seeds={seeds}.parquet",
+        rates="<results>/rates/{study}/learner={learner}.parquet",
     log:
-        "<results>/logs/choose_rate/{study}/learner={learner}/seeds={seeds}.log",
+        "<results>/logs/choose_rate/{study}/learner={learner}.log",
     wildcard_constraints:
         study=runs("studies.learners.measure:choose_rate"),
         learner=r"[^/]+",
@@ -22,8 +22,7 @@ rule choose_rate:
         ),
     shell:
         "rarefeat run studies.learners.measure:choose_rate {wildcards.study}"
-        " --cell learner={wildcards.learner} --seeds {wildcards.seeds} --output {output:q}"
-        " > {log:q} 2>&1"
+        " --cell learner={wildcards.learner} --output {output:q} > {log:q} 2>&1"
 
 
 rule train_learner:

@@ -580,7 +580,7 @@ def find_seed_block(results: Path, study: str, point: Cell, seed: int) -> tuple[
     Several files may hold it after a change of `seeds_per_block`; their numbers are the same if
     config and code are, and RarefeatError is raised if these are not.
     """
-    folder = (results / cell_path("encoders", study, point, "", "safetensors")).parent
+    folder = results / "encoders" / study / point.path
     blocks = sorted(
         path.stem.removeprefix("seeds=") for path in folder.glob("seeds=*-*.safetensors")
     )

@@ -266,10 +266,14 @@ def paired_differences(
     return (minuend - subtrahend).dropna().rename(value).reset_index()
 
 
+def spacing(x: Iterable[float], of_one: float = 0.2) -> float:
+    """Return the smallest distance between positions, `of_one` if there is one alone."""
+    return float(np.diff(np.unique(list(x))).min()) if len(set(x)) > 1 else of_one
+
+
 def set_x_margins(ax: Axes, x: Iterable[float]) -> None:
     """Set limits of x with room for every marker; with four positions or fewer, ticks at each."""
-    positions = np.array(sorted(set(x)), dtype=float)
-    margin = 0.5 * float(np.diff(positions).min()) if len(positions) > 1 else 0.1
+    positions, margin = sorted(set(x)), 0.5 * spacing(x)
     ax.set_xlim(positions[0] - margin, positions[-1] + margin)
     if len(positions) <= 4:
         ax.set_xticks(positions, [f"{position:g}" for position in positions])

@@ -69,7 +69,7 @@ def split_code(code: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 def run_again(made: Made, results: Path) -> str:
     """Run a job again, elsewhere, and say which file differs; empty if none does."""
     project, old = load_merged(str(results)), made.job
-    name = old.study if old.seeds else made.paths[0].stem
+    name = old.study if old.cell else made.paths[0].stem
     try:
         job = find_job(project, old.stage, name, old.cell_object.path, old.seeds)
         with tempfile.TemporaryDirectory(prefix="rarefeat-") as folder:

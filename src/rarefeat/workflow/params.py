@@ -1,13 +1,12 @@
 """Params of rules: the settings that a function reads, and the hashes of its code, as texts.
 
-Snakemake keeps and compares params. A job has three at most, as each that is a function costs a
+Snakemake keeps and compares params. A job has two at most, as each that is a function costs a
 large plan a second; the texts within them stand apart by SEPARATOR, so that the logger can tell
 which has changed: `before: 'training.eta=0.1' now: 'training.eta=0.2'`.
 """
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -42,32 +41,28 @@ def cell_of(wildcards: Any) -> str:
 
 
 def stage_params(project: Project, function: str, *names: str) -> list[Any]:
-    """Return the params of a stage that reads the settings with some names, and its code.
+    """Return the params of a stage that reads the settings with some names: its code, and settings.
 
-    What all cells of all its studies have is a text; what differs is looked up for each job.
+    They are of the job's own study alone: a study that is added or changed moves no other's.
     """
     stage = find_stage(function)
     if set(names) != set(read := settings_read(function)):
         told = ", ".join(names)
         raise WorkflowError(f"{function} reads {', '.join(read)}, and its params say {told}")
     texts = as_workflow_error(project.setting_texts, stage)
-    shared = functools.reduce(set.intersection, map(set, texts.values())) if texts else set()
     check = functools.cache(functools.partial(as_workflow_error, project.check_inputs))
-    own = {key: [text for text in found if text not in shared] for key, found in texts.items()}
 
     @signed
-    def own_texts(wildcards: Any) -> str:
+    def settings(wildcards: Any) -> str:
         cell, seeds = cell_of(wildcards), wildcards.get("seeds", "")
-        if (wildcards.study, cell) not in own:
+        if (wildcards.study, cell) not in texts:
             raise WorkflowError(f"{wildcards.study} has no cell {cell}; see its grid in the config")
         check(wildcards.study)
         files = as_workflow_error(project.user_files, wildcards.study, seeds)
-        return SEPARATOR.join(own[wildcards.study, cell] + flat(files))
+        return SEPARATOR.join(texts[wildcards.study, cell] + flat(files))
 
-    # Snakemake takes braces for wildcards.
-    constant = re.sub("[{}]", "|", SEPARATOR.join(sorted(shared)))
     hashes = as_workflow_error(module_hashes, *stage.lineage)
-    return [constant, SEPARATOR.join(map(" ".join, hashes.items())), own_texts]
+    return [SEPARATOR.join(map(" ".join, hashes.items())), settings]
 
 
 def told(job: Callable[[Any], Job]) -> list[Callable]:

@@ -36,7 +36,7 @@ def planned(project: Project) -> Iterator[Planned]:
         for name in project.studies_of(stage):
             study = project.studies[name]
             for cell, block, _ in stage.files_of(name, study, next(iter(stage.folders), "")):
-                where = stage.shared_cell(cell).path, block if stage.axes != () else ""
+                where = stage.shared_cell(cell).path, block
                 read = [
                     results / upstream.path(folder, name, cell, block)
                     for upstream in stage.upstream

@@ -42,6 +42,8 @@ class Stage:
     where a study has one."""
     needs: str = ""
     """Setting without which a cell has no such job."""
+    by_block: bool = True
+    """Whether each seed block has a file; else all of them share one."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -73,12 +75,12 @@ class Stage:
 
     def identify(self, cell: Cell, block: str) -> dict[str, Any]:
         """Return the cell and seeds that a file says; nothing where a study has one file."""
-        return {} if self.axes == () else {"cell": self.shared_cell(cell).values, "seeds": block}
+        says = {"cell": self.shared_cell(cell).values, "seeds": self.by_block and block}
+        return {name: value for name, value in says.items() if value}
 
     def path(self, folder: str, name: str, cell: Cell, block: str) -> str:
         """Return the path of a file, below the folder of results."""
-        if self.axes == ():
-            return f"{folder}/{name}.{self.folders[folder]}"
+        block = block if self.by_block else ""
         return cell_path(folder, name, self.shared_cell(cell), block, self.folders[folder])
 
     def job(
@@ -96,11 +98,14 @@ class Stage:
         return make_job(self.function, upstream, config, name, cell, block, files=files)
 
     def files_of(self, name: str, study: Any, folder: str) -> Iterator[tuple[Cell, str, str]]:
-        """Yield the first cell, the seed block and the path of each file of a study in a folder."""
+        """Yield the first cell, the seed block and the path of each file of a study in a folder.
+
+        The block is empty where all share a file.
+        """
         paths = set()
         for cell in study.cells():
             if self.config_of(study, cell) is not None:
-                for block in study.blocks():
+                for block in study.blocks() if self.by_block else [""]:
                     path = self.path(folder, name, cell, block)
                     if path not in paths:
                         paths.add(path)
@@ -328,6 +333,7 @@ IMAGE_DATA = Stage(
     ImageStudy,
     ("images.safetensors",),
     axes=(),
+    by_block=False,
 )
 IMAGE_SPLITS = Stage(
     "images.splits:stage",

@@ -1,6 +1,7 @@
 """The figures of the study of imbalance from planted tables."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic_tables
 from paper_values import check, texts
@@ -18,6 +19,16 @@ def test_user_arm_is_compared_with_dense(name):
     drawn = texts(check(lambda: getattr(figures, name)(given)))
     for arm in ("pruned by neuron", "a new arm"):
         assert sum(text == f"{arm}\n\N{MINUS SIGN} no mask" for text in drawn) == 1
+
+
+def test_change_stands_at_its_frequency_if_an_arm_has_one_alone():
+    size = {"sigmas": (0.05, 0.1), "seeds": 2}
+    dense = synthetic_tables.grid((0.3, 0.5, 0.7), arms=("dense",), **size)
+    arm = synthetic_tables.grid((0.7,), arms=("a_new_arm",), **size)
+    table = pd.concat([dense, arm], ignore_index=True)
+    figure = check(lambda: figures.figure2_max_alignment({"a": table}), 2)
+    places = [line.get_xdata() for line in figure.axes[1].lines if line.get_label()[0] != "_"]
+    assert np.ravel(places) == pytest.approx(0.7, abs=0.03)
 
 
 def test_intervals_of_alignments_stay_within_their_range():

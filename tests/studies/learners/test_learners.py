@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from conftest import of_size
 
-from rarefeat.studies.learners import LearnerStudy, late_learners
+from rarefeat.studies.learners import CHOOSE_RATE, LearnerStudy, late_learners
 from rarefeat.studies.learners.lockout import (
     CONTRASTS,
     KEEPS,
@@ -49,6 +49,12 @@ def planted(
                     }
                 )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def test_seed_blocks_share_the_file_of_a_rate(study):
+    blocks = study.model_copy(update={"seeds_per_block": 4})
+    files = [path for *_, path in CHOOSE_RATE.files_of("mine", blocks, "rates")]
+    assert files == [f"rates/mine/learner={name}.parquet" for name in study.learners]
 
 
 def test_half_frequency_interpolates_and_is_censored():

@@ -234,6 +234,7 @@ REPRESENT = Stage(
     ("features.safetensors",),
     (IMAGE_DATA,),
     axes=(),
+    by_block=False,
 )
 SWEEP_PHOTOGRAPHS = Stage(
     f"{STAGES}.photographs:sweep_photographs",

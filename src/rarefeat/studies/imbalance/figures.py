@@ -31,6 +31,7 @@ from rarefeat.figures.panels import (
     plot_lines,
     plot_points,
     set_x_margins,
+    spacing,
     title_with_key,
 )
 from rarefeat.figures.style import (
@@ -73,9 +74,9 @@ def fate(tables: Tables) -> Figure:
         replicas = table[table["nsr"] == level]
         # Each replica has its own place, in the order of the seeds.
         rank = replicas.groupby("eps_min")["seed"].rank(pct=True)
-        width = float(np.diff(np.sort(replicas["eps_min"].unique())).min(initial=1.0))
+        width = 0.4 * spacing(replicas["eps_min"], 1.0)
         ax.plot(
-            replicas["eps_min"] + 0.4 * width * side * rank, replicas["max_alignment"],
+            replicas["eps_min"] + width * side * rank, replicas["max_alignment"],
             look.marker, ls="none", color=look.colour, ms=2, mew=0, alpha=0.6, rasterized=True,
         )  # fmt: skip
         label = f"{name} a bias, {n_of(replicas['seed'].nunique())}"
@@ -109,13 +110,18 @@ def measured(tables: Tables, metric: str) -> Figure:
     dense = grid[grid["arm"] == "dense"]
     # In two narrow columns the marks of all frequencies would touch.
     below = grid[grid["eps_min"].isin(sorted(set(grid["eps_min"]))[:: -len(columns)])]
+    width = min(0.5, 0.125 * (len(levels) - 1)) * spacing(below["eps_min"])
     for column, (upper, *lower) in zip(columns, axes.T, strict=True):
         plot_lines(upper, dense, "eps_min", column, levels, "nsr", plotted.range)
         upper.set_title(test_set_name(column) or "no mask")
         for ax, series in zip(lower, others, strict=True):
             draw_zero_line(ax)
             added = paired_differences(below, column, series, axes=("nsr", "eps_min"))
-            plot_points(ax, added, "eps_min", column, levels, "nsr", plotted.difference)
+            # Seaborn dodges by a share of the distance in this panel, 1 if it has one position.
+            dodge = width / spacing(added["eps_min"], 1.0)
+            plot_points(
+                ax, added, "eps_min", column, levels, "nsr", plotted.difference, dodge=dodge
+            )
             ax.set_title("change by the mask")
         for ax in (upper, *lower):
             setp(ax.lines, markersize=3.6 if len(columns) == 1 else 2.7)

@@ -292,14 +292,17 @@ CAPTION = (
     "Relative frequency from which half of the replicas learn the rare feature, by learner, with"
     " 95 % bootstrap intervals over seeds that reach out to the next points of the grid. A replica"
     " has learned it if a linear readout finds it at least half-way from what the run of the same"
-    " seed reads in which it never occurs to what is read of the frequent features. InfoNCE is the"
-    " paper's (black, line), and each other row differs from it in the one thing that it is named"
-    " after."
+    " seed reads in which it never occurs to what is read of the frequent features."
+)
+BESIDE = (
+    " InfoNCE is the paper's (black, line), and each other row differs from it in the one thing"
+    " that it is named after."
 )
 PACKAGE = "studies.learners"
 CHOOSE_RATE = Stage(
-    f"{PACKAGE}.measure:choose_rate", LearnerStudy, ("rates.parquet",), axes=("learner",)
-)
+    f"{PACKAGE}.measure:choose_rate", LearnerStudy, ("rates.parquet",), axes=("learner",),
+    by_block=False,
+)  # fmt: skip
 LEARN = Stage(f"{PACKAGE}.measure:learn", LearnerStudy, ("readouts.parquet",), (CHOOSE_RATE,))
 
 
@@ -320,7 +323,8 @@ def build_outputs(section: LearnerStudies) -> StudyOutputs:
             )
         shown = tuple(f"{name}_{table}" for table in ("frequencies", "learners"))
         order, figure = {"order": list(study.learners)}, f"{name}_lockout"
-        figures[figure] = Figure(shown[:1], CAPTION, function="lockout", sections=order)
+        caption = CAPTION + BESIDE * ("infonce" in study.learners)
+        figures[figure] = Figure(shown[:1], caption, function="lockout", sections=order)
         pages[figure] = Page(f"Learners of {name}", shown, (figure,), QUESTION)
     return StudyOutputs(tables, figures, pages)
 

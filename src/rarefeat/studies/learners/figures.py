@@ -48,7 +48,7 @@ def lockout(tables: Mapping[str, pd.DataFrame], order: list[str]) -> Figure:
     figure, (axes,) = panels(1, len(kinds), 1.2 + 0.21 * len(order), NARROW, sharey=True)
     for ax, kind in zip(axes, kinds, strict=True):
         plot_board(ax, frequencies[frequencies["pairs"] == kind], names)
-        ax.set(title=PAIRS[kind] if len(kinds) > 1 else "", xlabel=FREQUENCY)
+        ax.set(title=PAIRS[kind] if len(kinds) > 1 else "")
     labels = [LABELS.get(name, name.replace("_", " ")) for name in names]
     axes[0].set_yticks(range(len(names)), labels)
     axes[0].invert_yaxis()
@@ -56,7 +56,7 @@ def lockout(tables: Mapping[str, pd.DataFrame], order: list[str]) -> Figure:
     beyond = {
         f"; arrow: {row.bound} {row.frequency:g}" for row in frequencies.itertuples() if row.bound
     }
-    note = f"95 % intervals, {n_of(*frequencies['n'])}"
+    note = f"{FREQUENCY}\n95 % intervals, {n_of(*frequencies['n'])}"
     figure.supxlabel(note + "".join(sorted(beyond)))
     return figure
 

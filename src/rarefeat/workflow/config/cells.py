@@ -84,4 +84,5 @@ Arms = Annotated[
 
 def cell_path(folder: str, study: str, cell: Cell, block: str, suffix: str) -> str:
     """Return the path of the file of one cell and seed block, below the folder of results."""
-    return "/".join(filter(None, (folder, study, cell.path, f"seeds={block}.{suffix}")))
+    seeds = f"seeds={block}" if block else ""
+    return "/".join(filter(None, (folder, study, cell.path, seeds))) + f".{suffix}"

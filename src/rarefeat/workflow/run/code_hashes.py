@@ -32,13 +32,15 @@ LEFT_OUT = {
     *("workflow.files.sealed_files", "workflow.files.origin", "workflow.files.tensors"),
 }
 """Modules and packages that run jobs, move bytes or declare products, and so set no number."""
+EDITED = "was edited after this run began; run snakemake again"
 GIVEN = ("inputs", "tables", "job", "cell", "seeds", "label")
 """Parameters of a function that the job itself has; any other one names a setting."""
 USER_KEYS = ("arm", "rule", "data_law", "encoder", "loss", "optimiser")
 """Keys of the config that may name a user's function."""
 FILE = "code.json"
-"""File of a folder of results: size, time, hash and imports of each module as the run began. A plan
-reads it, so that it parses only what was edited; a job of the run compares with it."""
+"""File of a folder of results: size, time, hash and imports of each module as the run began, and
+the hash of each user's function. A plan reads it, so that it parses only what was edited; a job of
+the run compares with it."""
 ACCEPTED_FILE = "accepted.json"
 AT_START: dict[str, list] = {}
 """Content of that file."""
@@ -256,12 +258,22 @@ def check_unedited(function: str) -> None:
         module, _, name = part.partition(":")
         *_, whole, _, functions = AT_START.get(module, (now, [], {}))
         if now != (functions.get(name, [now])[0] if name else whole):
-            raise RarefeatError(f"{module} was edited after this run began; run snakemake again")
+            raise RarefeatError(f"{module} {EDITED}")
 
 
 def user_code(config: Any) -> dict[str, str]:
     """Return the hash of each user's function that settings name."""
-    return {f"own.{name}": hash_user_code(name) for name in set(user_functions(config))}
+    names = sorted(set(user_functions(config)))  # in one order, or equal params would seem changed
+    found = {f"own.{name}": hash_user_code(name) for name in names}
+    READ.update((name, [digest]) for name, digest in found.items())
+    return found
+
+
+def check_own_code(config: Any) -> None:
+    """Raise RarefeatError if a user's function is other than when the run, or this job, began."""
+    for name, digest in user_code(config).items():
+        if AT_START.setdefault(name, [digest]) != [digest]:
+            raise RarefeatError(f"a file of {name.removeprefix('own.')} {EDITED}")
 
 
 def user_functions(config: Any) -> Iterator[str]:

@@ -19,7 +19,7 @@ from rarefeat.workflow.files.sealed_files import write_table
 from rarefeat.workflow.project import MERGED, Project, load, load_merged
 from rarefeat.workflow.registry import find_stage
 from rarefeat.workflow.run.cli_helpers import load_function
-from rarefeat.workflow.run.code_hashes import check_unedited, read_start
+from rarefeat.workflow.run.code_hashes import check_own_code, check_unedited, read_start
 from rarefeat.workflow.run.job import Job, flat
 from rarefeat.workflow.run.job_inputs import JobInputs, call
 from rarefeat.workflow.run.metadata import build_origin, write_page, write_product
@@ -73,11 +73,12 @@ def find_job(project: Project, function: str, name: str, cell: str, seeds: str) 
     if name not in (WHOLE_KIND, *project.studies):
         names = ", ".join(project.studies_of(stage))
         raise RarefeatError(f"{function} runs on no study {name}; it runs on {names}")
-    return project.stage_job(stage, name.removeprefix(WHOLE_KIND), cell, seeds)
+    return project.stage_job(stage, "" if name == WHOLE_KIND else name, cell, seeds)
 
 
 def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
     """Call the function of a job and write its result."""
+    check_own_code(job.config)
     function = load_function(job.stage)
     if torch := sys.modules.get("torch"):
         # One thread, so that the bytes are the same on every machine of a kind; parallelism is over
@@ -90,6 +91,7 @@ def write_outputs(job: Job, inputs: JobInputs, outputs: list[Path]) -> None:
     result = call(function, inputs, job)
     if isinstance(result, dict) and outputs[0].suffix == ".parquet":
         result = tuple(table_named(result, path.stem) for path in outputs)
+    check_own_code(job.config)
     contents = result if isinstance(result, tuple) else (result,)
     if len(contents) != len(outputs):
         raise RarefeatError(f"{job.stage}: expected {len(outputs)} results, got {len(contents)}")

@@ -78,7 +78,7 @@ class JobInputs(dict[str, pd.DataFrame]):
                 "code": code,
                 **stage.identify(cell, block),
             }
-            yield CellFile(cell, study.blocks()[block], self.results / path, says)
+            yield CellFile(cell, study.blocks().get(block, []), self.results / path, says)
 
     def file(self, folder: str) -> CellFile:
         """Return the file of the job's own cell and seeds, or of its study.
