@@ -10,7 +10,7 @@ from typing import Any
 
 from rarefeat.errors import RarefeatError
 from rarefeat.model.own_code import OWN_NAME_RE, OwnCallable, own_name
-from rarefeat.workflow.config.names import shorten_repr, suggest
+from rarefeat.workflow.config.names import suggest
 
 Choice = str | Callable[..., Any]
 BUILT_IN = {
@@ -44,7 +44,7 @@ def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> 
     hint = suggest(choice, built_in) if isinstance(choice, str) else ""
     raise RarefeatError(
         f"{kind}: must be one of {', '.join(built_in)}, or MODULE:NAME of your own,"
-        f" got {shorten_repr(choice)}{hint}"
+        f" got {own_name(choice)!r}{hint}"
     )
 
 

@@ -32,9 +32,9 @@ Name = Annotated[str, AfterValidator(check_name)]
 
 
 def shorten_repr(value: Any, most: int = 60) -> str:
-    """Return the repr of a value for a message of one line, cut where it is long."""
+    """Return the repr of a value for a message, cut where it is long."""
     try:
-        text = repr(value).replace("\n", " ")
+        text = repr(value)
     except (RecursionError, ValueError):  # of nested values, and of integers beyond 4,300 digits
         text = f"<{type(value).__name__}>"
     return text if len(text) <= most else f"{text[: most - 4]} ..."
