@@ -13,6 +13,7 @@ from rarefeat.training.pretraining import ALWAYS, pretrain
 from rarefeat.workflow.config.model import Arm
 from rarefeat.workflow.files import sealed_files
 from rarefeat.workflow.files.tensors import read_tensors, write_tensors
+from rarefeat.workflow.run.code_hashes import module_hashes
 
 SMALL = {"T": 8, "N": 256, "d1": 60, "progress": False}
 POINT = {"eps_min": 0.2, "sigma": 0.05}
@@ -203,9 +204,11 @@ def test_load_encoder_warns_of_other_code(results, encoder_file, tmp_path):
     assert caught[0].filename == __file__
 
 
+@pytest.mark.filterwarnings("error")
 def test_load_encoder_reads_seed_of_two_equal_blocks(results, encoder_file, tmp_path):
-    rewrite(results, encoder_file, tmp_path)
-    rewrite(results, encoder_file, tmp_path, block="100-104")
+    code = module_hashes(*TRAINED) | {"own.rules:mine": "0"}  # a user's rule is no other code
+    rewrite(results, encoder_file, tmp_path, code=code)
+    rewrite(results, encoder_file, tmp_path, block="100-104", code=code)
     assert are_equal(
         rarefeat.load_encoder(tmp_path, "paper", POINT),
         rarefeat.load_encoder(results, "paper", POINT),

@@ -96,6 +96,12 @@ class Normalised(Plain):
         return self.norm(super().forward(tokens))
 
 
+class Spectral(Plain):
+    def __init__(self, d1, m):
+        super().__init__(d1, m)
+        nn.utils.parametrizations.spectral_norm(self.layer, n_power_iterations=20)
+
+
 def test_encoder_with_statistics_of_the_batch_trains(settings):
     run(settings, encoder=Normalised, encoder_options={"running": False})
 
@@ -108,6 +114,7 @@ def test_encoder_with_statistics_of_the_batch_trains(settings):
         (PerToken, "must be of shape (6, m)"),
         (lambda d1, m: 3, "must be a torch.nn.Module, got int"),
         (Normalised, "is another function in training mode"),
+        (Spectral, "is another function in training mode"),
     ],
 )
 def test_bad_encoder_is_refused(settings, encoder, words):
@@ -119,6 +126,13 @@ def loss_vector(f_x, f_y):
     return (f_x - f_y).square().mean(1)
 
 
+SCALE = nn.Parameter(torch.ones(1))
+
+
+def loss_scaled(f_x, f_y):
+    return (SCALE * f_x - f_y).square().mean()
+
+
 def loss_detached(f_x, f_y):
     return (f_x - f_y).detach().square().mean()
 
@@ -128,6 +142,7 @@ def loss_detached(f_x, f_y):
     [
         (loss_vector, "must be of shape ()"),
         (loss_detached, "has no gradient"),
+        (loss_scaled, "has parameters that nothing trains"),
     ],
 )
 def test_bad_loss_is_refused(settings, loss, words):

@@ -564,7 +564,7 @@ def load_encoder(
     tensors = [tensor[row] for tensor in read_tensors(encoders, *names, expected=expected)]
     table = sealed_files.read_table(trajectories, expected).to_pandas()
     is_arm = (table[list(only.model_dump())] == pd.Series(only.model_dump())).all(axis=1)
-    if job.code != module_hashes(*PRETRAIN.lineage):
+    if not module_hashes(*PRETRAIN.lineage).items() <= job.code.items():  # own code is in it, too
         message = f"{encoders} was trained by other code than this; its dictionary may be another"
         warnings.warn(message, stacklevel=3)
     kinds = {"draws": str, "simulator": str, "data": Data, "training": Training}

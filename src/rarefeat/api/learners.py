@@ -102,15 +102,14 @@ class Learners:
             )
         if tokens.dim() == 3:
             tokens = tokens.expand(len(self.seeds), *tokens.shape)
-        if self.replicas.module:
-            with torch.no_grad():
-                return self.replicas.embed(tokens)
 
         def embed(seed: int) -> Tensor:
             place = self.seeds.index(seed)
             with torch.no_grad():
                 return self._build(place)(tokens[place])
 
+        if self.replicas.module:
+            return torch.stack([*map(embed, self.seeds)])
         own = own_parts(self.learner)
         return torch.stack(train_alone(embed, self.draws, self.seeds, own, is_rehearsed=False))
 

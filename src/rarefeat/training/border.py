@@ -133,13 +133,15 @@ def check_encoder(
             f"{name}: returns another result when it is called again; it must keep no state, and"
             " draw nothing"
         )
+    trained = copy.deepcopy(module).train()
     with one_line_errors(name):
-        other = copy.deepcopy(module).train()(tokens.clone())
+        other = trained(tokens.clone())
     # Encoders run in evaluation mode, in which these layers do nothing or use constants.
-    if not torch.allclose(other, result, rtol=1e-3, atol=1e-5):
+    is_same = all(map(torch.equal, trained.buffers(), module.buffers()))
+    if not (is_same and torch.allclose(other, result, rtol=1e-3, atol=1e-5)):
         raise RarefeatError(
-            f"{name}: is another function in training mode; leave out dropout, and give batch"
-            " normalisation track_running_stats=False"
+            f"{name}: is another function in training mode; leave out dropout and spectral"
+            " normalisation, and give batch normalisation track_running_stats=False"
         )
     return result.shape[1]
 
@@ -150,3 +152,8 @@ def check_loss(name: str, loss: Callable, views: tuple[Tensor, ...]) -> None:
     check_tensor(name, result, ())
     if not result.requires_grad:
         raise RarefeatError(f"{name}: has no gradient in the embeddings; compute it of f_x")
+    nodes = {result.grad_fn}
+    while new := {later for node in nodes for later, _ in node.next_functions if later} - nodes:
+        nodes |= new
+    if any(getattr(node, "variable", views[0]) is not views[0] for node in nodes):
+        raise RarefeatError(f"{name}: has parameters that nothing trains; give them to the encoder")

@@ -44,7 +44,7 @@ def load_choice(kind: str, choice: Choice, built_in: Mapping[str, Callable]) -> 
     hint = suggest(choice, built_in) if isinstance(choice, str) else ""
     raise RarefeatError(
         f"{kind}: must be one of {', '.join(built_in)}, or MODULE:NAME of your own,"
-        f" got {choice!r}{hint}"
+        f" got {own_name(choice)!r}{hint}"
     )
 
 

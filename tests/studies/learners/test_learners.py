@@ -97,6 +97,7 @@ def test_frequencies_have_intervals_and_bounds(study):
     assert {mixed["ci_low"], mixed["ci_high"]} <= {*EPS_MIN}
     assert mixed["kept"] == pytest.approx(0.1 / 0.6)
     assert mixed["n"] == len(SEEDS)
+    assert np.isnan(locate_frequency(pd.DataFrame([[0.0, 1.0]], columns=[0.5, 1.0]))["ci_low"])
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.02, 0.08])

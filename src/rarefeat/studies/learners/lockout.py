@@ -105,13 +105,14 @@ def locate_frequency(outcomes: pd.DataFrame) -> dict[str, int | float | str]:
 
     A seed that diverged at one frequency is left out. The interval is a percentile bootstrap over
     seeds, which are the same at all frequencies. Between two points of the grid nothing is known:
-    each end moves out to the next one. What lies beyond the grid is cut to it.
+    each end moves out to the next one. What lies beyond the grid is cut to it. One seed has none.
     """
     values, eps_min = outcomes.dropna().to_numpy(), outcomes.columns.to_numpy(dtype=float)
     n, middle, low, high, bound = len(values), np.nan, np.nan, np.nan, ""
     if n:
         (middle,) = half_frequency(values.mean(0)[None], eps_min)
         bound = "above" if middle == np.inf else "at most" * bool(middle == eps_min[0])
+    if n > 1:
         draws = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
         resampled = half_frequency(values[draws].mean(1), eps_min)
         ends = np.quantile(np.minimum(resampled, eps_min[-1]), [0.025, 0.975])
