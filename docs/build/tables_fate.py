@@ -4,13 +4,13 @@ import pandas as pd
 
 from rarefeat.claims.estimate import estimate_mean
 from rarefeat.claims.verdict import PAIRED, confidence_bounds
+from rarefeat.statistics import exact_bounds
 from rarefeat.studies.fate import AXES, GROWTH
 from rarefeat.studies.fate.learning_times import (
     doublings_later,
     learned_by_seed,
     learned_counts,
     points_of,
-    share_interval,
 )
 
 COUNTED_STEPS = 500, 2000, 8000, 32_000
@@ -72,7 +72,7 @@ def count_longer(table: pd.DataFrame) -> pd.DataFrame:
     for point, group in points_of(table):
         times = group["learned_at"]
         counts = {f"by_{step}": int((times <= step).sum()) for step in COUNTED_STEPS}
-        low, high = share_interval(counts[f"by_{COUNTED_STEPS[-1]}"], len(group))
+        low, high = exact_bounds(counts[f"by_{COUNTED_STEPS[-1]}"], len(group), 0.025)
         without = group.loc[times.isna(), "cosine"].median()
         counts |= {"ci_low": low, "ci_high": high, "cosine_without": without}
         rows.append({**point, "n": len(group), **counts})

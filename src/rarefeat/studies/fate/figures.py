@@ -11,7 +11,8 @@ from matplotlib.ticker import PercentFormatter
 from rarefeat.figures.labels import n_of
 from rarefeat.figures.panels import panels, plot_effects, plot_lines, title_with_key, titled
 from rarefeat.figures.style import NARROW, STYLES
-from rarefeat.studies.fate.learning_times import largest_normal, share_interval, share_learned
+from rarefeat.statistics import exact_bounds
+from rarefeat.studies.fate.learning_times import largest_normal, share_learned
 
 PAIRS = 8192
 """Number of reused pairs of the figure of decays."""
@@ -142,6 +143,6 @@ def fate_push(tables: Mapping[str, pd.DataFrame]) -> Figure:
 def add_shares(points: pd.DataFrame) -> pd.DataFrame:
     """Return the points with the share of runs that learned by the last step, and its interval."""
     learned = points["at_once"] + points["late"]
-    ends = [share_interval(*row) for row in zip(learned, points["n"], strict=True)]
+    ends = [exact_bounds(*row, 0.025) for row in zip(learned, points["n"], strict=True)]
     low, high = zip(*ends, strict=True) if ends else ((), ())
     return points.assign(mean=learned / points["n"], ci_low=low, ci_high=high)

@@ -12,9 +12,8 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
-from rarefeat.claims.estimate import Estimate
-from rarefeat.claims.verdict import BINARY, confidence_bounds
 from rarefeat.model.recorded_steps import log_spaced
+from rarefeat.statistics import exact_bounds
 from rarefeat.studies.fate import AGAIN, AXES, GROWTH, OPENED, PUSH, LearningStudy
 from rarefeat.studies.fate.growth import gate
 
@@ -116,13 +115,8 @@ def learning_quantile(learned_at: pd.Series, share: float) -> float:
 def learned_counts(learned: pd.Series) -> dict[str, float]:
     """Count replicas that have learned, with the exact interval of their share."""
     ones, n = int(learned.sum()), len(learned)
-    low, high = share_interval(ones, n)
+    low, high = exact_bounds(ones, n, 0.025)
     return {"learned": ones, "n": n, "ci_low": low, "ci_high": high}
-
-
-def share_interval(ones: int, n: int) -> tuple[float, float]:
-    """Return the exact 95 % interval of a fraction (Clopper & Pearson 1934)."""
-    return confidence_bounds(Estimate(ones / n, 0.0, dof=n, n=n), 0.025, BINARY)
 
 
 def threshold(rate: Numbers, gate: Numbers) -> Numbers:
