@@ -111,6 +111,8 @@ def test_arms_are_paired_with_dense_of_their_width():
     assert chosen["paired_difference"].to_numpy() == pytest.approx(0.1, abs=1e-3)
     measured = list(measure({"longtail": table}))
     assert len(measured) == 3 * 2 * sum(arm.alpha > 0 for arm in study.arms)
+    random = table.assign(threshold=table["threshold"].mask(table["alpha"] > 0, "random"))
+    assert not list(measure({"longtail": random}))
 
 
 def verdicts(gain):

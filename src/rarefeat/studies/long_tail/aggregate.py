@@ -110,9 +110,12 @@ def estimate(
 
 
 def measure(tables: Mapping[str, pd.DataFrame]) -> Iterator[Measurement]:
-    """Measure every masked arm of every image study, paired with dense by seed."""
+    """Measure every masked arm of every image study, paired with dense by seed.
+
+    A random mask is a control, of which the claims say nothing.
+    """
     (table,) = tables.values()
-    table = table[table["split"] == "long_tailed"]
+    table = table[(table["split"] == "long_tailed") & (table["threshold"] != "random")]
     masked = table[table["alpha"] > 0].groupby(["dataset", "width", *KEYS])
     for (dataset, width, *key), rows in masked:
         of_study = table[table["dataset"] == dataset]
