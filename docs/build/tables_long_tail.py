@@ -215,7 +215,7 @@ SCREEN, WIDTHS, CONFIRM = (
     for name in (staged_protocol.SCREEN, staged_protocol.WIDTHS, staged_protocol.CONFIRM)
 )
 TABLES = {"table2": (("longtail_summary", "longtail"), table2)}
-for name in (staged_protocol.FORMER, *staged_protocol.STAGES):
+for name in (staged_protocol.FORMER, *staged_protocol.STAGES, "cifar10_longer"):
     TABLES[f"{name}_gains"] = of_study(name), gains
     TABLES[f"{name}_courses"] = of_study(name, "longtail_trajectories"), courses
     TABLES[f"{name}_classes"] = of_study(name, "longtail_classes"), by_class
@@ -225,6 +225,7 @@ TABLES |= {
     "cifar10_resnet18_courses": (of_study("cifar10_resnet18", "longtail_trajectories"), courses),
     "cifar10_screened": (SCREEN, screened),
     "cifar10_controlled": (CONFIRM, controlled),
+    "cifar10_longer_controlled": (of_study("cifar10_longer"), controlled),
     "cifar10_by_width": (SCREEN + WIDTHS, by_width),
     "cifar100_two_cores_gains": (
         of_study("cifar100_two_cores"),
