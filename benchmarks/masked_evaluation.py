@@ -1,0 +1,109 @@
+"""Does a mask cost accuracy, or does its return to the network? Table 2 evaluates dense networks.
+
+`python benchmarks/masked_evaluation.py RESULTS`, after config/cifar10_longer.yaml: the linear probe
+of all classes on each masked arm's network, dense as in Table 2 and with its last mask. A random
+mask hides large weights, which training did not use and the dense network has again. Not declared:
+written when the loss by the random mask was known.
+"""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+from published import publish
+from safetensors.torch import load_file
+from torch import Tensor
+
+from rarefeat.images.evaluation import logistic_probe, predict, standardise
+from rarefeat.images.network import ImageEncoder, calibrate, extract
+from rarefeat.images.nt_xent import compute_masks, masked_weights
+from rarefeat.images.pretrain import mask_scores
+from rarefeat.statistics import student_interval
+from rarefeat.workflow.config.images import ImageStudy
+from rarefeat.workflow.project import load
+
+STUDY, RECIPE = "cifar10_longer", "config/cifar10_longer.yaml"
+
+
+def measure_accuracy(
+    encoder: ImageEncoder, images: dict[str, Tensor], split: dict[str, Tensor], l2: float
+) -> float:
+    """Return the accuracy of the linear probe on all classes, with new batch-norm statistics."""
+    calibrate(encoder, images["train"][split["pretrain"]])
+    features, test = (extract(encoder, x) for x in (images["train"][split["pool"]], images["test"]))
+    x, queries = standardise(features, test)
+    labels = images["train_labels"][split["pool"]]
+    head = logistic_probe(x, labels, int(labels.max()) + 1, l2)
+    return (predict(queries, *head) == images["test_labels"]).double().mean().item()
+
+
+def measure(results: Path, study: ImageStudy) -> pd.DataFrame:
+    """Return the accuracy of every masked network, dense and with its mask."""
+    images, rows = load_file(results / f"images/{STUDY}.safetensors"), []
+    for cell in (cell for cell in study.cells() if cell["split"] == "long_tailed"):
+        (arm,) = cell.arms
+        encoder = ImageEncoder(study.network_of(cell), 1)
+        for file in sorted((results / "encoders" / STUDY / cell.path).glob("*.safetensors")):
+            split_file = results / f"splits/{STUDY}/rho={cell['rho']}/split=long_tailed/{file.name}"
+            seed, state = read_replica(file)
+            _, split = read_replica(split_file)
+            encoder.load_state_dict(state)
+            weights = dict(encoder.named_parameters())
+            random = arm.threshold == "random"
+            scores = mask_scores(weights, study.draws, seed) if random else None
+            masked = masked_weights(weights, compute_masks(weights, arm, scores))
+            values = {"dense": measure_accuracy(encoder, images, split, study.probe.l2)}
+            if masked:
+                encoder.load_state_dict(masked, strict=False)
+                values["masked"] = measure_accuracy(encoder, images, split, study.probe.l2)
+            mask = {"dense": "none", "pruned": "random" if random else "smallest"}[arm.arm]
+            rows += [(mask, evaluated, seed, value) for evaluated, value in values.items()]
+    return pd.DataFrame(rows, columns=["mask", "evaluated", "seed", "accuracy"])
+
+
+def read_replica(file: Path) -> tuple[int, dict[str, Tensor]]:
+    """Return the seed of a file of one replica, and its tensors by their own names."""
+    tensors = {tuple(name.split("/", 1)): tensor for name, tensor in load_file(file).items()}
+    ((seed,),) = [{seed for seed, _ in tensors}]
+    return int(seed), {name: tensor for (_, name), tensor in tensors.items()}
+
+
+def reduce(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return every accuracy, and differences that are paired by class order."""
+    by = rows.pivot(index="seed", columns=["mask", "evaluated"], values="accuracy")
+    unpruned, smallest, random = by["none", "dense"], by["smallest"], by["random"]
+    quantities = {
+        "no mask": unpruned,
+        "smallest, without its mask": smallest["dense"],
+        "smallest, with its mask": smallest["masked"],
+        "random, without its mask": random["dense"],
+        "random, with its mask": random["masked"],
+        "smallest minus no mask, with its mask": smallest["masked"] - unpruned,
+        "random minus no mask, without its mask": random["dense"] - unpruned,
+        "random minus no mask, with its mask": random["masked"] - unpruned,
+        "smallest minus random, without masks": smallest["dense"] - random["dense"],
+        "smallest minus random, with masks": smallest["masked"] - random["masked"],
+    }
+    table = []
+    for quantity, values in quantities.items():
+        mean, _, low, high, n = student_interval(values.to_numpy())
+        table.append((quantity, mean, low, high, n))
+    return pd.DataFrame(table, columns=["quantity", "mean", "ci_low", "ci_high", "n"])
+
+
+def main() -> None:
+    """Measure every masked network of RESULTS, and publish where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, metavar="RESULTS")
+    parser.add_argument("--publish", action="store_true")
+    options = parser.parse_args()
+    table = reduce(
+        rows := measure(options.results, load("config/config.yaml", RECIPE).studies[STUDY])
+    )
+    print(table.to_string(index=False))
+    if options.publish:
+        publish(Path(__file__).stem, table, sorted(rows["seed"].unique()))
+
+
+if __name__ == "__main__":
+    main()
