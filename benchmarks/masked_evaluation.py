@@ -1,8 +1,8 @@
-"""Does a mask cost accuracy, or does its return to the network? Table 2 evaluates dense networks.
+"""Does a mask cost accuracy, or the return of what it hid? Our tables evaluate dense networks.
 
 `python benchmarks/masked_evaluation.py RESULTS`, after config/cifar10_longer.yaml: the linear probe
-of all classes on each masked arm's network, dense as in Table 2 and with its last mask. A random
-mask hides large weights, which training did not use and the dense network has again. Not declared:
+of all classes on each masked arm's network, dense and with its last mask. A random mask hides large
+weights, which no output used in training and which the dense network has again. Not declared:
 written when the loss by the random mask was known.
 """
 
