@@ -246,7 +246,11 @@ TABLES = {
             tuple(f"{study}.{grid}_grid" for grid in ("figures_1_and_2", "figure_3", "figure_4")),
             page_trends,
         )
-        for table, study in (("printed_trends", "printed_71"), ("printed_trends_1", "printed_100"))
+        for table, study in (
+            ("printed_trends", "printed_71"),
+            ("printed_trends_all", "printed_71"),  # beside the block of 30 that was to be read
+            ("printed_trends_1", "printed_100"),
+        )
     },
     "empty_pairs": (("paper.figure_3_grid",), partial(page_trends, figures=EMPTY)),
     "bias_levels": (tuple(f"{study}_grid" for study in LEVELS), bias_levels),
