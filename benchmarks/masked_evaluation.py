@@ -14,10 +14,10 @@ from published import publish
 from safetensors.torch import load_file
 from torch import Tensor
 
-from rarefeat.images.evaluation import logistic_probe, predict, standardise
-from rarefeat.images.network import ImageEncoder, calibrate, extract
+from rarefeat.images.network import ImageEncoder, calibrate
 from rarefeat.images.nt_xent import compute_masks, masked_weights
 from rarefeat.images.pretrain import mask_scores
+from rarefeat.images.probe import probe_images
 from rarefeat.statistics import student_interval
 from rarefeat.workflow.config.images import ImageStudy
 from rarefeat.workflow.project import load
@@ -25,21 +25,16 @@ from rarefeat.workflow.project import load
 STUDY, RECIPE = "cifar10_longer", "config/cifar10_longer.yaml"
 
 
-def measure_accuracy(
-    encoder: ImageEncoder, images: dict[str, Tensor], split: dict[str, Tensor], l2: float
-) -> float:
-    """Return the accuracy of the linear probe on all classes, with new batch-norm statistics."""
-    calibrate(encoder, images["train"][split["pretrain"]])
-    features, test = (extract(encoder, x) for x in (images["train"][split["pool"]], images["test"]))
-    x, queries = standardise(features, test)
-    labels = images["train_labels"][split["pool"]]
-    head = logistic_probe(x, labels, int(labels.max()) + 1, l2)
-    return (predict(queries, *head) == images["test_labels"]).double().mean().item()
-
-
 def measure(results: Path, study: ImageStudy) -> pd.DataFrame:
     """Return the accuracy of every masked network, dense and with its mask."""
     images, rows = load_file(results / f"images/{STUDY}.safetensors"), []
+    probe = study.probe.model_copy(update={"sgd": False})
+
+    def evaluate(encoder: ImageEncoder, split: dict[str, Tensor], seed: int) -> float:
+        calibrate(encoder, images["train"][split["pretrain"]])
+        accuracies = probe_images(study.draws, seed, images, split, encoder, probe)
+        return accuracies["balanced"].mean().item()
+
     for cell in (cell for cell in study.cells() if cell["split"] == "long_tailed"):
         (arm,) = cell.arms
         encoder = ImageEncoder(study.network_of(cell), 1)
@@ -52,10 +47,10 @@ def measure(results: Path, study: ImageStudy) -> pd.DataFrame:
             random = arm.threshold == "random"
             scores = mask_scores(weights, study.draws, seed) if random else None
             masked = masked_weights(weights, compute_masks(weights, arm, scores))
-            values = {"dense": measure_accuracy(encoder, images, split, study.probe.l2)}
+            values = {"dense": evaluate(encoder, split, seed)}
             if masked:
                 encoder.load_state_dict(masked, strict=False)
-                values["masked"] = measure_accuracy(encoder, images, split, study.probe.l2)
+                values["masked"] = evaluate(encoder, split, seed)
             mask = {"dense": "none", "pruned": "random" if random else "smallest"}[arm.arm]
             rows += [(mask, evaluated, seed, value) for evaluated, value in values.items()]
     return pd.DataFrame(rows, columns=["mask", "evaluated", "seed", "accuracy"])
@@ -63,9 +58,9 @@ def measure(results: Path, study: ImageStudy) -> pd.DataFrame:
 
 def read_replica(file: Path) -> tuple[int, dict[str, Tensor]]:
     """Return the seed of a file of one replica, and its tensors by their own names."""
-    tensors = {tuple(name.split("/", 1)): tensor for name, tensor in load_file(file).items()}
-    ((seed,),) = [{seed for seed, _ in tensors}]
-    return int(seed), {name: tensor for (_, name), tensor in tensors.items()}
+    tensors = load_file(file)
+    seed = min(tensors).split("/")[0]
+    return int(seed), {name.removeprefix(f"{seed}/"): value for name, value in tensors.items()}
 
 
 def reduce(rows: pd.DataFrame) -> pd.DataFrame:

@@ -140,21 +140,6 @@ def controlled(replicas: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def by_split(replicas: pd.DataFrame) -> pd.DataFrame:
-    """Return what pruning changes on long-tailed images and, as control, on balanced ones."""
-    metrics, rows = ["balanced_accuracy", "balanced_delta_20"], []
-    keys = ["rho", "split", *UPDATE]
-    arms = {key: cell.set_index("seed")[metrics] for key, cell in replicas.groupby(keys)}
-    for (rho, split, *update), values in arms.items():
-        if update[0] != "dense":
-            (dense,) = (arms[key] for key in arms if key[:3] == (rho, split, "dense"))
-            for metric, change in (values - dense).items():
-                mean, _, low, high, n = student_interval(change.to_numpy())
-                rows.append((rho, split, *update, metric, mean, low, high, n))
-    columns = [*keys, "metric", "mean", "ci_low", "ci_high", "n"]
-    return pd.DataFrame(rows, columns=columns)
-
-
 def by_width(screen: pd.DataFrame, widths: pd.DataFrame) -> pd.DataFrame:
     """Fit gain = (a constant for each class order) + slope * log2(width), at REFERENCE_RATIO."""
     gained = staged_protocol.gains(pd.concat([screen, widths]))
@@ -231,7 +216,7 @@ SCREEN, WIDTHS, CONFIRM = (
 )
 TABLES = {
     "table2": (("longtail_summary", "longtail"), table2),
-    "digits_by_split": (of_study("digits"), by_split),
+    "digits_declared": (("digits.longtail_summary", "digits.longtail"), table2),
 }
 for name in (staged_protocol.FORMER, *staged_protocol.STAGES, "cifar10_longer"):
     TABLES[f"{name}_gains"] = of_study(name), gains

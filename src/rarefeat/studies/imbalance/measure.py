@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, mannwhitneyu, rankdata, ttest_ind
+from scipy.stats import mannwhitneyu, rankdata, ttest_ind
 
 from rarefeat.claims.measurements import Measurement, measurement
 from rarefeat.model.thresholds import HALF_LEARNED
 from rarefeat.stages.aggregate import column_bounds, difference_bounds
 from rarefeat.stages.tables import KEYS, METRICS
-from rarefeat.statistics import UNBOUNDED, fraction_interval, holm
+from rarefeat.statistics import UNBOUNDED, fraction_interval, holm, sign_test
 from rarefeat.studies.imbalance import GATE
 from rarefeat.workflow.config.study import AXES, Study
 from rarefeat.workflow.run.job_inputs import JobInputs
@@ -160,10 +160,9 @@ def compare_changes(*tables: pd.DataFrame, names: Sequence[str] = tuple(GATE)) -
     rows = []
     for (way, eps_min), group in runs.groupby(["way", "eps_min"], sort=False):
         here, before = (wide.loc[eps_min, name] for name in (way, names[0]))
-        gained, lost = int((here & ~before).sum()), int((before & ~here).sum())
-        p_value = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
         ends = fraction_interval(here.to_numpy(dtype=float))
-        counts = here.mean(), *ends, int(here.sum()), len(here), gained, lost, p_value
+        changed = sign_test(here.astype(int) - before.astype(int))
+        counts = here.mean(), *ends, int(here.sum()), len(here), *changed
         rows.append((way, eps_min, *counts, group["majority_alignment"].mean()))
     return pd.DataFrame(
         rows,
